@@ -64,15 +64,15 @@ class ServingCosts:
         draft: the draft model, None when there is none.
         verify_context_ppm: c_v · 10⁶; a verify pass reads floor(K · c_v) context tokens.
         draft_round_trip_ps: network round trip of token ids between drafter and target, per drafted pass.
-        restore_ps: shape (pages_max + 1,); restoring p whole pages over the worker's host links; entry 0 is 0.
+        restore_ps: shape (pages_max + 1,); restoring p whole pages over the host links; entry 0 is 0.
         restart_ps: process restart after detection.
         full_load_ps: storage read + host-to-device copy of the served model's weights.
         engine_init_ps: engine init (profiling, graph capture) of the served model.
         draft_load_ps: storage read + host-to-device copy of the draft's weights.
         draft_init_ps: engine init of the draft.
         pool_pages: KV pages of the worker for the served model.
-        draft_pool_pages: KV pages (of the draft's own KV) free beside full and draft weights while it reloads.
-        page_bytes: bytes of one KV page of the served model, whole worker.
+        draft_pool_pages: KV pages (of the draft's own KV) free beside both weights while it reloads.
+        page_bytes: bytes of one KV page of the served model, one copy over the whole worker.
     """
 
     target: IterationCosts

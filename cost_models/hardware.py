@@ -1,0 +1,172 @@
+"""A worker's hardware as a versioned JSON file: every value with its unit and origin."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+import msgspec
+
+from cost_models.errors import CostModelError
+from cost_models.sourced import Sourced, SourcedByTp, SourcedCurve
+
+__all__ = ["BUILT_IN_PROFILES", "PROFILE_SCHEMA_VERSION", "HardwareProfile", "load_hardware"]
+
+PROFILE_SCHEMA_VERSION = 1
+BUILT_IN_PROFILES = ("a100-80g", "h100-sxm", "h200-sxm")
+"""The profiles that can be named without a file."""
+
+_MAX_BYTES_PER_S = 1e14
+_MAX_FLOP_PER_S = 1e18
+_MAX_BYTES = 1e15
+_MAX_SECONDS = 1e5
+
+# Unit of each field and its range: allowed are values > lowest (≥ where zero is sensible) and ≤ highest.
+_RATE = ("byte/s", _MAX_BYTES_PER_S, False)
+_TIME = ("s", _MAX_SECONDS, True)
+_SHARE = ("1", 1.0, False)
+_SIZE = ("byte", _MAX_BYTES, False)
+_FIELD_RULES: dict[str, tuple[str, float, bool]] = {
+    "hbm_bytes": _SIZE,
+    "hbm_bytes_per_s": _RATE,
+    "peak_flop_per_s": ("FLOP/s", _MAX_FLOP_PER_S, False),
+    "linear_mfu": _SHARE,
+    "attention_mfu": _SHARE,
+    "weight_hbm_share": _SHARE,
+    "kv_hbm_share": _SHARE,
+    "iteration_overhead_s": _TIME,
+    "layer_overhead_s": _TIME,
+    "sequence_overhead_s": _TIME,
+    "draft_step_overhead_s": _TIME,
+    "verify_context_ratio": ("1", 100.0, False),
+    "memory_share": _SHARE,
+    "activation_reserve_bytes": ("byte", _MAX_BYTES, True),
+    "all_reduce_latency_s": _TIME,
+    "all_reduce_bytes_per_s": _RATE,
+    "host_link": _RATE,
+    "draft_round_trip_s": _TIME,
+    "storage_bytes_per_s": _RATE,
+    "process_restart_s": _TIME,
+    "engine_init_s": _TIME,
+    "draft_init_s": _TIME,
+}
+
+
+class HardwareProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One kind of GPU, its node, and the engine's habits on it. Peak and efficiency stand apart.
+
+    A rate that a cost uses is peak × efficiency, e.g. ``peak_flop_per_s · linear_mfu``.
+
+    Attributes:
+        schema_version: ``PROFILE_SCHEMA_VERSION``.
+        name, description: as printed.
+        hbm_bytes: memory of one GPU.
+        hbm_bytes_per_s: peak memory bandwidth of one GPU.
+        peak_flop_per_s: peak dense 16-bit matrix rate of one GPU.
+        linear_mfu: reached share of that peak in linear layers, by TP.
+        attention_mfu: the same in prefill attention.
+        weight_hbm_share: reached share of the memory bandwidth when weights are read.
+        kv_hbm_share: the same when decode attention reads the KV cache.
+        iteration_overhead_s: scheduling, input preparation and sampling, per iteration of the served model.
+        layer_overhead_s: launch time that is not hidden, per layer and iteration.
+        sequence_overhead_s: host and launch time per decoding sequence and iteration.
+        draft_step_overhead_s: takes the place of iteration_overhead_s in the draft model's iterations.
+        verify_context_ratio: c_v, KV reads of a verify pass relative to a plain decode.
+        memory_share: part of the memory an engine may fill.
+        activation_reserve_bytes: activations, graphs and communication buffers of one GPU.
+        all_reduce_latency_s: of one all-reduce of no bytes, by TP.
+        all_reduce_bytes_per_s: tensor bytes per second of one all-reduce, by TP.
+        host_link: host to device, one GPU.
+        draft_round_trip_s: token ids between drafter and target, both ways, per drafted pass.
+        storage_bytes_per_s: weights from storage into host memory, whole worker.
+        process_restart_s: from detection to a process that begins to load.
+        engine_init_s: profiling, warm-up and graph capture of the served model.
+        draft_init_s: the same of the draft.
+    """
+
+    schema_version: int
+    name: str
+    description: str
+    hbm_bytes: Sourced
+    hbm_bytes_per_s: Sourced
+    peak_flop_per_s: Sourced
+    linear_mfu: SourcedByTp
+    attention_mfu: Sourced
+    weight_hbm_share: Sourced
+    kv_hbm_share: Sourced
+    iteration_overhead_s: Sourced
+    layer_overhead_s: Sourced
+    sequence_overhead_s: Sourced
+    draft_step_overhead_s: Sourced
+    verify_context_ratio: Sourced
+    memory_share: Sourced
+    activation_reserve_bytes: Sourced
+    all_reduce_latency_s: SourcedByTp
+    all_reduce_bytes_per_s: SourcedByTp
+    host_link: SourcedCurve
+    draft_round_trip_s: Sourced
+    storage_bytes_per_s: Sourced
+    process_restart_s: Sourced
+    engine_init_s: Sourced
+    draft_init_s: Sourced
+
+    def __post_init__(self) -> None:
+        for field, (unit, highest, zero_allowed) in _FIELD_RULES.items():
+            figure = getattr(self, field)
+            if figure.unit != unit:
+                raise CostModelError(f"{field}: unit is {figure.unit!r}, allowed: {unit!r}")
+            for value in _values(figure):
+                if value < 0 or value > highest or (value == 0 and not zero_allowed):
+                    bound = "≥ 0" if zero_allowed else "> 0"
+                    raise CostModelError(
+                        f"{field}: value is {value:g} {unit}, allowed: {bound} and ≤ {highest:g} {unit}"
+                    )
+
+
+def _values(figure: Sourced | SourcedByTp | SourcedCurve) -> list[float]:
+    if isinstance(figure, Sourced):
+        return [figure.value]
+    if isinstance(figure, SourcedByTp):
+        return list(figure.values.values())
+    return [rate for _, rate in figure.points]
+
+
+class _Version(msgspec.Struct):
+    schema_version: int
+
+
+def load_hardware(name_or_path: str) -> HardwareProfile:
+    """A shipped profile by name, or a profile from a JSON file.
+
+    Args:
+        name_or_path: one of ``BUILT_IN_PROFILES``, or a path that exists or ends in ``.json``.
+
+    Raises:
+        CostModelError: unknown name, unreadable file, another schema version, unknown or missing key, or a
+            value out of range.
+    """
+    if name_or_path in BUILT_IN_PROFILES:
+        text = resources.files("cost_models").joinpath(f"profiles/{name_or_path}.json").read_bytes()
+        return decode_hardware(text, name_or_path)
+    path = Path(name_or_path)
+    if path.suffix != ".json" and not path.is_file():
+        known = ", ".join(BUILT_IN_PROFILES)
+        raise CostModelError(
+            f"unknown hardware profile {name_or_path!r}, known: {known}, or a path to a .json file"
+        )
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise CostModelError(f"{path}: cannot be read: {error.strerror}") from error
+    return decode_hardware(text, str(path))
+
+
+def decode_hardware(text: bytes, origin: str) -> HardwareProfile:
+    """A profile from JSON text; ``origin`` names it in errors."""
+    try:
+        version = msgspec.json.decode(text, type=_Version).schema_version
+        if version != PROFILE_SCHEMA_VERSION:
+            raise CostModelError(f"schema_version is {version}, this release reads {PROFILE_SCHEMA_VERSION}")
+        return msgspec.json.decode(text, type=HardwareProfile)
+    except (msgspec.DecodeError, UnicodeDecodeError, CostModelError) as error:
+        raise CostModelError(f"hardware profile {origin}: {error}") from error
