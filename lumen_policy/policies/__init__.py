@@ -1,0 +1,1 @@
+"""Recovery policies, one file each."""

@@ -1,0 +1,1 @@
+"""The exact replay: data contract, random draws, kernel and engine."""

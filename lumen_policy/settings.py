@@ -1,0 +1,362 @@
+"""Every key of a set-up, once: flags, config files and docs/defaults.md all come from here."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from lumen_policy.errors import InputError
+from lumen_policy.setting_key import AUTO, Group, Key, Kind, near_match
+
+__all__ = ["GROUPS", "Settings", "key_of", "keys", "settings_from"]
+
+GROUPS: tuple[Group, ...] = get_args(Group)
+
+
+def _key(
+    default: Any,
+    kind: Kind,
+    group: Group,
+    meaning: str,
+    *,
+    reason: str,
+    unit: str = "",
+    flag: bool = True,
+    choices: tuple[str, ...] = (),
+    words: tuple[str, ...] = (),
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+) -> Any:
+    described = {
+        "kind": kind,
+        "unit": unit,
+        "meaning": meaning,
+        "reason": reason,
+        "group": group,
+        "flag": flag,
+        "choices": choices,
+        "words": words,
+        "at_least": at_least,
+        "above": above,
+        "at_most": at_most,
+    }
+    return field(default=default, metadata=described)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """A whole set-up as the user states it; ``lumen_policy.cluster`` resolves it.
+
+    Each field's metadata is a ``Key``; construction checks every value against it.
+    """
+
+    # fmt: off
+    workers: int = _key(
+        8, "int", "cluster", "full model replicas (TP groups) behind the gateway",
+        unit="workers", at_least=1, at_most=4096,
+        reason="the larger set-up of LUMEN's testbed (arXiv 2606.17787)",
+    )
+    model: str = _key(
+        "qwen3-32b", "text", "cluster", "served model: a built-in name or a Hugging Face config.json",
+        reason="served model of LUMEN's testbed (arXiv 2606.17787)",
+    )
+    draft: str = _key(
+        "qwen3-1.7b", "text", "cluster", "draft model of a recovering worker: a name, a config.json, or none",
+        reason="the pairing with published acceptance figures (tomasruizt.github.io, 06_vllm-spec-decode)",
+    )
+    hardware: str = _key(
+        "h100-sxm", "text", "cluster", "hardware profile: a built-in name or a JSON file",
+        reason="project's choice",
+    )
+    tp: int = _key(
+        2, "int", "cluster", "tensor-parallel GPUs of one worker",
+        unit="GPUs", at_least=1, at_most=64,
+        reason="65.5 GB of BF16 weights leave no useful KV room on one 80 GB GPU",
+    )
+    chunk_tokens: int = _key(
+        2048, "int", "cluster", "token budget of one iteration (decodes first, then prefill chunks)",
+        unit="tokens", at_least=1, at_most=1 << 20,
+        reason="vLLM's max_num_batched_tokens for online serving",
+    )
+    max_batch: int = _key(
+        256, "int", "cluster", "requests admitted on one worker at most",
+        unit="requests", at_least=1, at_most=1 << 16,
+        reason="vLLM's max_num_seqs",
+    )
+    kv_pages: int | None = _key(
+        None, "int", "cluster", "KV pages of one worker; auto: what its memory leaves",
+        unit="16-token pages", at_least=1, at_most=1 << 31,
+        reason="derived from HBM, weights and reserve of the profile",
+    )
+    max_context_tokens: int = _key(
+        32768, "int", "cluster", "longest prompt + output a worker must have room for",
+        unit="tokens", flag=False, at_least=16, at_most=1 << 24,
+        reason="native context of the Qwen3 models",
+    )
+    min_prefill_tokens: int = _key(
+        256, "int", "cluster", "kept free of verify rows while an admitted request is in prefill",
+        unit="tokens", flag=False, at_least=0, at_most=1 << 20,
+        reason="an eighth of the token budget, so that assisted decoding cannot starve prefill",
+    )
+    scheduler: str = _key(
+        "mixed", "text", "cluster", "iterations hold decodes and prefill chunks, or prefill alone first",
+        choices=("mixed", "prefill_first"),
+        reason="chunked prefill is the default of current engines",
+    )
+    router: str = _key(
+        "jsq", "text", "cluster", "how the gateway routes arrivals",
+        choices=("jsq", "round_robin", "power_of_two", "least_kv"),
+        reason="join the shortest queue, as LUMEN's gateway (arXiv 2606.17787)",
+    )
+    checkpoint_budget_gb: float = _key(
+        20.0, "float", "cluster", "host memory of a worker for other workers' checkpoints",
+        unit="GB (10^9 bytes)", flag=False, at_least=0, at_most=1000000.0,
+        reason="LUMEN's checkpoint budget a worker (arXiv 2606.17787)",
+    )
+    acceptance_start: float = _key(
+        0.4, "float", "cluster", "acceptance of a draft token in a request's first drafted pass",
+        unit="probability", flag=False, at_least=0, at_most=1,
+        reason="assumed: the acceptance LUMEN asks an operator to exceed (arXiv 2606.17787)",
+    )
+    acceptance_final: float = _key(
+        0.765, "float", "cluster", "acceptance of a draft token after many drafted passes",
+        unit="probability", flag=False, at_least=0, at_most=1,
+        reason="constant acceptance fitted to MT-Bench tokens per pass, k = 1…6, Qwen3-32B with "
+        "Qwen3-1.7B: 1.77/2.35/2.80/3.13/3.40/3.58 (tomasruizt.github.io, 06_vllm-spec-decode); "
+        "fits within 0.02",
+    )
+    acceptance_scale_passes: float = _key(
+        20.0, "float", "cluster", "passes s0 of a(s) = final - (final - start)·e^(-s/s0)",
+        unit="passes", flag=False, at_least=0, at_most=3000,
+        reason="assumed: warm after about a third of a mean answer of 211 tokens",
+    )
+    draft_round_trip_s: float | None = _key(
+        None, "float", "cluster", "network round trip of token ids per drafted pass; auto: the profile's",
+        unit="s", flag=False, at_least=0, at_most=60,
+        reason="hardware profile",
+    )
+    trace: str = _key(
+        "built-in", "text", "trace", "trace file (Azure/Splitwise CSV, generic CSV or Parquet) or built-in",
+        flag=False,
+        reason="the main job needs no download",
+    )
+    limit: int | None = _key(
+        None, "int", "trace", "keep the first N requests; auto: all",
+        unit="requests", at_least=1, at_most=1 << 31,
+        reason="a prefix is not like the whole, so all by default",
+    )
+    load: float | None = _key(
+        None, "float", "trace",
+        "share of capacity, reached by superposing shifted copies; auto: own rate, 0.7 in tune",
+        unit="of capacity", above=0, at_most=10,
+        reason="0.7: busy, with room for one worker's share of eight",
+    )
+    rate_scale: float | None = _key(
+        None, "float", "trace", "compress time by this factor instead of superposing; auto: off",
+        above=0, at_most=1000000.0,
+        reason="changes burstiness, so never by default",
+    )
+    policy: str = _key(
+        "lumen", "text", "policy", "stop_and_restart, fixed_checkpointing, lumen, or an exported policy file",
+        reason="the policy under study",
+    )
+    alpha: str | None = _key(
+        None, "decimal", "policy", "placement weight of a held page; auto: 1 / mean pages of a request",
+        unit="per page", at_least=0,
+        reason="a full copy then weighs like one queued request",
+    )
+    beta: str | None = _key(
+        None, "decimal", "policy", "weight of a queued request; auto: 1",
+        unit="per request", at_least=0,
+        reason="sets the unit of L; only ratios matter",
+    )
+    theta: str | None = _key(
+        None, "decimal", "policy", "L up to which the holder is preferred; auto: 2 x time-mean fault-free L",
+        unit="units of L", words=("inf", "never"), at_least=0,
+        reason="any finite value below the usual load hurts, so well above it",
+    )
+    tau: int | str | None = _key(
+        None, "tokens", "policy", "saved tokens above which the holder is preferred at any load; auto: 512",
+        unit="tokens", words=("inf",), at_least=0,
+        reason="recomputing a quarter of an iteration's token budget costs little",
+    )
+    k: int | None = _key(
+        None, "int", "policy", "drafted tokens per assisted pass; auto: 2 with a draft model, 0 without",
+        unit="tokens", at_least=0, at_most=64,
+        reason="gains flatten after 2-3 at the published acceptance",
+    )
+    guard: bool = _key(
+        True, "bool", "policy", "skip drafted passes expected to be slower than plain decode",
+        flag=False,
+        reason="speculation loses at batch 128 and more (tomasruizt.github.io, 06_vllm-spec-decode)",
+    )
+    placement: bool = _key(
+        True, "bool", "policy", "lumen's load-aware placement; off: the ring of fixed_checkpointing",
+        flag=False,
+        reason="all three mechanisms on",
+    )
+    routing: bool = _key(
+        True, "bool", "policy", "lumen's load-aware routing; off: always the holder",
+        flag=False,
+        reason="all three mechanisms on",
+    )
+    assist: bool = _key(
+        True, "bool", "policy", "lumen's speculation-assisted recovery; off: no draft is loaded",
+        flag=False,
+        reason="all three mechanisms on",
+    )
+    crash: tuple[str, ...] = _key(
+        (), "texts", "faults", "crash as TIME:WORKERS, seconds and worker numbers, e.g. 300:2,5; repeatable",
+        reason="without one the run is fault-free",
+    )
+    detection_s: float | None = _key(
+        None, "float", "faults", "fixed delay from crash to detection; auto: health checks (hang_… keys)",
+        unit="s", at_least=0, at_most=1000000.0,
+        reason="a hung worker is found by health checks only",
+    )
+    hang_interval_s: float = _key(
+        1.0, "float", "faults", "interval of health checks",
+        unit="s", flag=False, above=0, at_most=1000000.0,
+        reason="DéjàVu's heartbeat (arXiv 2403.01876)",
+    )
+    hang_misses: int = _key(
+        3, "int", "faults", "missed checks until a worker is believed dead",
+        unit="checks", flag=False, at_least=1, at_most=10 ** 6,
+        reason="DéjàVu: dead after 3 missed heartbeats (arXiv 2403.01876)",
+    )
+    hang_timeout_s: float = _key(
+        1.0, "float", "faults", "timeout of one health check",
+        unit="s", flag=False, at_least=0, at_most=1000000.0,
+        reason="fits measured gateways: U(0, interval) + (misses - 1)·interval + timeout",
+    )
+    horizon_s: float | None = _key(
+        None, "float", "measures", "window H after a crash; auto: max(300, longest reload + 180)",
+        unit="s", above=0, at_most=10000000.0,
+        reason="long enough for the rejoin and the queue it leaves; common to all policies",
+    )
+    ttft_weight: float = _key(
+        1.0, "float", "measures", "weight of the TTFT part of excess E2E",
+        flag=False, at_least=0, at_most=1000000.0,
+        reason="both parts count as waiting",
+    )
+    decode_weight: float = _key(
+        1.0, "float", "measures", "weight of the decode part of excess E2E",
+        flag=False, at_least=0, at_most=1000000.0,
+        reason="both parts count as waiting",
+    )
+    slo_ttft_s: float = _key(
+        2.0, "float", "measures", "TTFT a request must meet",
+        unit="s", flag=False, above=0, at_most=1000000.0,
+        reason="project's choice: interactive chat",
+    )
+    slo_tpot_s: float = _key(
+        0.1, "float", "measures", "TPOT a request must meet",
+        unit="s", flag=False, above=0, at_most=1000000.0,
+        reason="project's choice: ten tokens a second, faster than reading",
+    )
+    recovery_window_s: float = _key(
+        60.0, "float", "measures", "rolling mean over which recovery is judged",
+        unit="s", flag=False, above=0, at_most=1000000.0,
+        reason="shorter windows gave placebo recoveries in a trial",
+    )
+    recovery_hold_s: float = _key(
+        60.0, "float", "measures", "time in band that counts as recovered",
+        unit="s", flag=False, above=0, at_most=1000000.0,
+        reason="shorter holds gave placebo recoveries in a trial",
+    )
+    recovery_samples: int = _key(
+        30, "int", "measures", "samples a window needs; fewer count as in band",
+        unit="samples", flag=False, at_least=1, at_most=10 ** 9,
+        reason="standard error of a mean below a fifth of the spread",
+    )
+    recovery_band: float = _key(
+        1.2, "float", "measures", "band: this factor on the fault-free run, plus the margins below",
+        flag=False, at_least=1, at_most=1000000.0,
+        reason="none of the placebo runs of a trial left it",
+    )
+    recovery_ttft_margin_s: float = _key(
+        0.1, "float", "measures", "added to the band of TTFT",
+        unit="s", flag=False, at_least=0, at_most=1000000.0,
+        reason="pure percentages gave placebo recoveries in a trial",
+    )
+    recovery_gap_margin_s: float = _key(
+        0.005, "float", "measures", "added to the band of token gaps",
+        unit="s", flag=False, at_least=0, at_most=1000000.0,
+        reason="pure percentages gave placebo recoveries in a trial",
+    )
+    seed: int = _key(
+        0, "int", "cluster", "seed of every draw",
+        at_least=0, at_most=2 ** 63 - 1,
+        reason="any; stated so that runs repeat",
+    )
+    trials: int = _key(
+        40, "int", "search", "policies the search tries",
+        unit="trials", at_least=1, at_most=10 ** 5,
+        reason="a Gaussian process needs about ten per dimension; the cube has four",
+    )
+    scenarios: int = _key(
+        8, "int", "search", "crash scenarios each trial is scored on",
+        unit="scenarios", at_least=1, at_most=10 ** 5,
+        reason="fits the time budget; the winner is judged on others",
+    )
+    validation_scenarios: int = _key(
+        16, "int", "search", "further scenarios that judge the choice",
+        unit="scenarios", at_least=2, at_most=10 ** 5,
+        reason="paired results vary strongly with the scenario: at least 16",
+    )
+    victims: int = _key(
+        1, "int", "search", "workers that crash together in a scenario",
+        unit="workers", flag=False, at_least=1, at_most=4096,
+        reason="one crash, as in LUMEN's testbed",
+    )
+    warmup_s: float = _key(
+        120.0, "float", "search", "time of a scenario before its crash",
+        unit="s", flag=False, above=0, at_most=1000000.0,
+        reason="several times the residence of a request",
+    )
+    # fmt: on
+
+    def __post_init__(self) -> None:
+        for key in keys():
+            object.__setattr__(self, key.name, key.checked(getattr(self, key.name)))
+        if self.load is not None and self.rate_scale is not None:
+            raise InputError(
+                "load and rate_scale exclude each other: one superposes copies, the other compresses time"
+            )
+
+
+_KEYS: dict[str, Key] = {
+    f.name: Key(name=f.name, default=f.default, **f.metadata) for f in dataclasses.fields(Settings)
+}
+
+
+def keys() -> tuple[Key, ...]:
+    """All keys, in the order they are printed."""
+    return tuple(_KEYS.values())
+
+
+def key_of(name: str) -> Key:
+    """The key of that name; InputError with the nearest one otherwise."""
+    if name not in _KEYS:
+        raise InputError(f"unknown key {name!r}{near_match(name.lower().replace('-', '_'), _KEYS)}")
+    return _KEYS[name]
+
+
+def settings_from(values: Mapping[str, Any]) -> Settings:
+    """Settings from parsed keys, the rest at their defaults.
+
+    Args:
+        values: key → value as a TOML file, JSON or the command line holds it; ``auto`` stands for the derived
+            value of a key that has one.
+
+    Raises:
+        InputError: unknown key (with the nearest one), wrong type, value out of bounds.
+    """
+    given: dict[str, Any] = {}
+    for name, value in values.items():
+        key = key_of(name)
+        given[name] = None if key.optional and value == AUTO else value
+    return Settings(**given)
