@@ -1,0 +1,306 @@
+"""Random replays: small clusters, small pools and small whole-number costs, so that everything collides."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+from hypothesis import strategies as st
+
+from cost_models.serving_costs import PAGE_TOKENS, IterationCosts, ServingCosts
+from lumen_policy.replay.contract import Placement, PolicyCodes, ReplayInput, Router, Routing, Scheduler
+
+from .compare import compare
+
+__all__ = ["compare", "random_input", "replay_inputs"]
+
+T = TypeVar("T")
+
+INFINITE = 2**63 - 1
+UNLIMITED_PAGES = 2**40
+
+
+class Chooser(Protocol):
+    """Where the choices come from: hypothesis or a seeded generator."""
+
+    def integer(self, low: int, high: int) -> int: ...
+
+    def integers(self, count: int, low: int, high: int) -> list[int]: ...
+
+    def pick(self, options: Sequence[T]) -> T: ...
+
+
+class SeededChooser:
+    """Choices of a seeded generator."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def integer(self, low: int, high: int) -> int:
+        return self.random.randint(low, high)
+
+    def integers(self, count: int, low: int, high: int) -> list[int]:
+        return [self.random.randint(low, high) for _ in range(count)]
+
+    def pick(self, options: Sequence[T]) -> T:
+        return self.random.choice(options)
+
+
+class DrawnChooser:
+    """Choices that hypothesis draws and shrinks."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self.draw = draw
+
+    def integer(self, low: int, high: int) -> int:
+        return self.draw(st.integers(low, high))
+
+    def integers(self, count: int, low: int, high: int) -> list[int]:
+        return self.draw(st.lists(st.integers(low, high), min_size=count, max_size=count))
+
+    def pick(self, options: Sequence[T]) -> T:
+        return self.draw(st.sampled_from(options))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the parts of one input must agree on."""
+
+    unit_ps: int  # every duration and instant is a multiple of it
+    pool_pages: int
+    max_batch: int
+    token_budget: int
+    longest: int  # prompt + output of the longest request
+    has_draft: bool
+
+    @property
+    def rows(self) -> int:
+        return max(self.token_budget, self.max_batch)
+
+
+def random_input(rng_seed: int) -> ReplayInput:
+    """The input of a seed: the same on every machine."""
+    return build_input(SeededChooser(rng_seed))
+
+
+@st.composite
+def replay_inputs(draw: st.DrawFn) -> ReplayInput:
+    """Any small replay."""
+    return build_input(DrawnChooser(draw))
+
+
+def build_input(choose: Chooser) -> ReplayInput:
+    """One replay from a chooser."""
+    workers = choose.integer(1, 6)
+    pool_pages = choose.pick([choose.integer(2, 12), choose.integer(8, 40), choose.integer(100, 350)])
+    count = choose.pick([choose.integer(1, 8), choose.integer(5, 40), choose.integer(40, 150)])
+    prompts, outputs = _lengths(choose, count, pool_pages)
+    shape = Shape(
+        unit_ps=choose.pick([1, 7, 1000, 10**9]),
+        pool_pages=pool_pages,
+        max_batch=choose.pick([1, 2, 3, 4, 8, 64]),
+        token_budget=choose.pick([1, 2, 5, 16, 33, 64, 512]),
+        longest=max(p + o for p, o in zip(prompts, outputs, strict=True)),
+        has_draft=choose.integer(0, 4) > 0,
+    )
+    costs = _costs(choose, shape)
+    arrivals = _arrivals(choose, count, shape)
+    # A rough length of the replay in units: where crashes and snapshots fall.
+    typical = max(1, int(costs.target.token_ps[min(4, shape.rows)]) // shape.unit_ps)
+    span = max(arrivals) // shape.unit_ps + typical * max(
+        20, sum(outputs) // (workers * min(shape.max_batch, 4))
+    )
+    crash_ps, crash_worker, detection_ps = _crashes(choose, workers, arrivals, span, shape)
+    k = choose.integer(0, 4) if shape.has_draft else 0
+    thresholds = _thresholds(choose)
+    snapshots = sorted(set(choose.integers(choose.integer(0, 4), 0, span)))
+    return ReplayInput(
+        arrival_ps=_array(arrivals),
+        prompt_tokens=_array(prompts),
+        output_tokens=_array(outputs),
+        workers=workers,
+        costs=costs,
+        token_budget=shape.token_budget,
+        max_batch=shape.max_batch,
+        min_prefill_tokens=choose.pick([0, 1, shape.token_budget // 2, shape.token_budget]),
+        scheduler=int(choose.pick(list(Scheduler))),
+        router=int(choose.pick(list(Router))),
+        crash_ps=_array(crash_ps),
+        crash_worker=_array(crash_worker),
+        detection_ps=_array(detection_ps),
+        policy=_policy(choose, k, pool_pages, prompts),
+        acceptance_threshold=np.array(thresholds, dtype=np.uint64),
+        expected_tokens=np.array(
+            [
+                [sum((t / 2**64) ** j for j in range(drafts + 1)) for drafts in range(k + 1)]
+                for t in thresholds
+            ],
+            dtype=np.float64,
+        ),
+        seed=choose.integer(0, 2**64 - 1),
+        snapshot_ps=_array([shape.unit_ps * at for at in snapshots]),
+    )
+
+
+def _array(values: Sequence[int]) -> np.ndarray:
+    return np.array(values, dtype=np.int64)
+
+
+def _lengths(choose: Chooser, count: int, pool_pages: int) -> tuple[list[int], list[int]]:
+    """Prompts and outputs; now and then one too long for the pool."""
+    pool_tokens = PAGE_TOKENS * pool_pages
+    longest_prompt = min(choose.pick([3, 16, 40, 120, 400]), pool_tokens)
+    longest_output = min(choose.pick([1, 4, 16, 60, 150]), pool_tokens)
+    if count > 40:
+        longest_prompt, longest_output = min(longest_prompt, 120), min(longest_output, 24)
+    prompts = choose.integers(count, 1, longest_prompt)
+    outputs = choose.integers(count, 1, longest_output)
+    if choose.integer(0, 2) == 0:  # whole pages, and all alike: everything ends together
+        prompts = [PAGE_TOKENS * max(1, prompt // PAGE_TOKENS) for prompt in prompts]
+        outputs = [outputs[0]] * count
+    return prompts, outputs
+
+
+def _arrivals(choose: Chooser, count: int, shape: Shape) -> list[int]:
+    """Bursts, trickles, or all at once, on the grid of the unit."""
+    longest_gap = choose.pick([0, 1, 5, 40, 300])
+    burst = choose.pick([1, 2, 7])
+    gaps = choose.integers(count, 0, longest_gap)
+    arrivals = []
+    now = choose.pick([0, 0, 0, gaps[0]])
+    for index in range(count):
+        if index > 0 and index % burst == 0:
+            now += gaps[index]
+        arrivals.append(now * shape.unit_ps)
+    return arrivals
+
+
+def _iteration_costs(choose: Chooser, shape: Shape, tokens: int, rows: int) -> IterationCosts:
+    """Whole units in several shapes of a roofline; at least one unit an iteration."""
+    base = choose.integer(1, 12)
+    slope = choose.integer(0, 3)
+    noise = random.Random(choose.integer(0, 2**16))
+    form = choose.pick(["flat", "linear", "tiles", "roofline", "any"])
+    per_tokens = {
+        "flat": lambda n: base,
+        "linear": lambda n: base + slope * n,
+        "tiles": lambda n: base + slope * -(-n // 8),
+        "roofline": lambda n: max(base, slope * n),
+        "any": lambda n: noise.randint(1, 20),
+    }[form]
+    row = choose.pick([0, 0, 1, 2])
+    return IterationCosts(
+        token_ps=_array([shape.unit_ps * per_tokens(n) for n in range(tokens + 1)]),
+        lm_head_ps=_array([shape.unit_ps * row * n for n in range(rows + 1)]),
+        prefill_pair_ps=shape.unit_ps * choose.pick([0, 0, 1, 2]),
+        decode_context_ps=shape.unit_ps * choose.pick([0, 0, 1, 3]),
+        decode_sequence_ps=shape.unit_ps * choose.pick([0, 1, 5]),
+    )
+
+
+def _costs(choose: Chooser, shape: Shape) -> ServingCosts:
+    unit = shape.unit_ps
+    scale = choose.pick([1, 10, 200])
+    latency, per_page = choose.integer(1, 10), choose.pick([0, 1, 5, 50])
+    target = _iteration_costs(choose, shape, shape.rows, shape.rows)
+    if choose.integer(0, 3) == 0:  # a draft nearly for free, so that drafting pays
+        draft_unit = Shape(1, shape.pool_pages, shape.max_batch, shape.token_budget, shape.longest, True)
+    else:
+        draft_unit = shape
+    draft = (
+        _iteration_costs(choose, draft_unit, max(shape.longest, shape.rows), shape.rows)
+        if shape.has_draft
+        else None
+    )
+    return ServingCosts(
+        target=target,
+        draft=draft,
+        verify_context_ppm=choose.pick([10**6, 10**6, 1_234_567, 500_000]),
+        draft_round_trip_ps=unit * choose.pick([0, 1, 3]),
+        restore_ps=_array([0] + [unit * (latency + per_page * p) for p in range(1, shape.pool_pages + 1)]),
+        restart_ps=unit * choose.integer(0, 5) * scale,
+        full_load_ps=unit * choose.integer(1, 30) * scale,
+        engine_init_ps=unit * choose.integer(0, 10) * scale,
+        draft_load_ps=unit * choose.integer(0, 3) * scale,
+        draft_init_ps=unit * choose.integer(0, 3) * scale,
+        pool_pages=shape.pool_pages,
+        draft_pool_pages=choose.pick([0, 1, 4, 20, 10**6, 10**6]),
+        page_bytes=1,
+    )
+
+
+def _crashes(
+    choose: Chooser, workers: int, arrivals: list[int], span: int, shape: Shape
+) -> tuple[list[int], list[int], list[int]]:
+    """Crashes anywhere, often of the same worker, together, at arrivals or shortly after one another."""
+    unit = shape.unit_ps
+    crashes: list[tuple[int, int]] = []
+    for _ in range(choose.pick([0, 1, 1, 2, 3, 4, 6])):
+        near = choose.pick(crashes) if crashes else (0, 0)
+        at = choose.pick(
+            [
+                unit * choose.integer(0, span),
+                unit * choose.integer(0, min(span, 60)),
+                unit * choose.integer(0, span),
+                choose.pick(arrivals),
+                near[0],
+                near[0] + unit * choose.integer(0, 30),
+                0,
+            ]
+        )
+        worker = choose.pick([choose.integer(0, workers - 1), choose.integer(0, workers - 1), near[1]])
+        crashes.append((at, worker))
+    if crashes and choose.integer(0, 5) == 0:  # the whole cluster at once
+        at = choose.pick(crashes)[0]
+        crashes += [(at, worker) for worker in range(workers)]
+    crashes = sorted(set(crashes))
+    delays = []
+    for at, _ in crashes:
+        other = choose.pick(crashes)[0]
+        delays.append(
+            choose.pick(
+                [
+                    0,
+                    unit,
+                    unit * choose.integer(0, 20),
+                    unit * choose.integer(20, 600),
+                    max(0, other - at),  # detected at the instant of another crash
+                ]
+            )
+        )
+    return [at for at, _ in crashes], [worker for _, worker in crashes], delays
+
+
+def _policy(choose: Chooser, k: int, pool_pages: int, prompts: list[int]) -> PolicyCodes:
+    token_weight, request_weight = choose.pick([(1, 0), (0, 1), (1, 16), (1, 200), (3, 7)])
+    pages = -(-sum(prompts) // (len(prompts) * PAGE_TOKENS))
+    return PolicyCodes(
+        placement=int(choose.pick([Placement.OFF, Placement.RING, *[Placement.LOAD_AWARE] * 3])),
+        routing=int(choose.pick([Routing.SHORTEST_QUEUE, Routing.HOLDER, *[Routing.LOAD_AWARE] * 3])),
+        k=k,
+        token_weight=token_weight,
+        request_weight=request_weight,
+        theta=choose.pick([-1, 0, choose.integer(1, 50), choose.integer(1, 5000), INFINITE]),
+        tau_tokens=choose.pick([0, PAGE_TOKENS, choose.integer(1, 200), INFINITE]),
+        guard=choose.pick([False, True]),
+        budget_pages=choose.pick(
+            [0, 1, 2, max(0, pages - 1), pages, pages + 1, pool_pages, *[UNLIMITED_PAGES] * 4]
+        ),
+    )
+
+
+def _thresholds(choose: Chooser) -> list[int]:
+    """Acceptance thresholds: never, always, or between, the same or changing from pass to pass."""
+    always = 2**64 - 1
+    length = choose.pick([1, 2, 5])
+    kind = choose.pick(["never", "always", "between", "mixed"])
+    if kind == "never":
+        return [0] * length
+    if kind == "always":
+        return [always] * length
+    if kind == "between":
+        return [choose.integer(0, always) for _ in range(length)]
+    return [choose.pick([0, always, always // 2]) for _ in range(length)]
