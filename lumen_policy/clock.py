@@ -5,12 +5,9 @@ from __future__ import annotations
 from decimal import ROUND_HALF_EVEN, Decimal
 
 from lumen_policy.errors import InputError
-from lumen_policy.replay.contract import PS_PER_S
+from lumen_policy.trace.table import MAX_SPAN_PS, PS_PER_S
 
-__all__ = ["MAX_SPAN_S", "seconds_to_ps"]
-
-MAX_SPAN_S = 90 * 86400
-"""The longest time a replay accepts: int64 picoseconds end at 106 days."""
+__all__ = ["seconds_to_ps"]
 
 
 def seconds_to_ps(field: str, seconds: str | float | int) -> int:
@@ -29,6 +26,6 @@ def seconds_to_ps(field: str, seconds: str | float | int) -> int:
         value = Decimal("NaN")
     if not value.is_finite() or value < 0:
         raise InputError(f"{field}: {str(seconds)!r} is not a time in seconds ≥ 0")
-    if value > MAX_SPAN_S:
-        raise InputError(f"{field}: {seconds} s is beyond the {MAX_SPAN_S} s (90 days) a replay can span")
+    if value * PS_PER_S > MAX_SPAN_PS:
+        raise InputError(f"{field}: {seconds} s is beyond the 90 days a replay can span")
     return int((value * PS_PER_S).quantize(Decimal(1), rounding=ROUND_HALF_EVEN))

@@ -91,10 +91,10 @@ class Settings:
         unit="16-token pages", at_least=1, at_most=1 << 31,
         reason="derived from HBM, weights and reserve of the profile",
     )
-    max_context_tokens: int = _key(
-        32768, "int", "cluster", "longest prompt + output a worker must have room for",
+    max_context_tokens: int | None = _key(
+        None, "int", "cluster", "request a worker must hold; auto: the trace's longest, at most 32768",
         unit="tokens", flag=False, at_least=16, at_most=1 << 24,
-        reason="native context of the Qwen3 models",
+        reason="32768 is the native context of the Qwen3 models; longer requests that do not fit are refused",
     )
     min_prefill_tokens: int = _key(
         256, "int", "cluster", "kept free of verify rows while an admitted request is in prefill",
@@ -144,7 +144,7 @@ class Settings:
         reason="the main job needs no download",
     )
     limit: int | None = _key(
-        None, "int", "trace", "keep the first N requests; auto: all",
+        None, "int", "trace", "first N requests (the built-in trace: N requests, any number); auto: all",
         unit="requests", at_least=1, at_most=1 << 31,
         reason="a prefix is not like the whole, so all by default",
     )
@@ -267,12 +267,12 @@ class Settings:
         unit="s", flag=False, above=0, at_most=1000000.0,
         reason="shorter holds gave placebo recoveries in a trial",
     )
-    recovery_samples: int = _key(
+    recovery_min_samples: int = _key(
         30, "int", "measures", "samples a window needs; fewer count as in band",
         unit="samples", flag=False, at_least=1, at_most=10 ** 9,
         reason="standard error of a mean below a fifth of the spread",
     )
-    recovery_band: float = _key(
+    recovery_band_ratio: float = _key(
         1.2, "float", "measures", "band: this factor on the fault-free run, plus the margins below",
         flag=False, at_least=1, at_most=1000000.0,
         reason="none of the placebo runs of a trial left it",
@@ -287,6 +287,17 @@ class Settings:
         unit="s", flag=False, at_least=0, at_most=1000000.0,
         reason="pure percentages gave placebo recoveries in a trial",
     )
+    in_system_ratio: float = _key(
+        1.1, "float", "measures", "requests in the system are back within this factor of the fault-free run",
+        flag=False, at_least=1, at_most=1e6,
+        reason="project's choice: a second, more robust recovery measure",
+    )
+    in_system_margin_requests: float = _key(
+        2.0, "float", "measures", "added to the band of requests in the system",
+        unit="requests", flag=False, at_least=0, at_most=1e6,
+        reason="project's choice: a small system is not judged on one request",
+    )
+
     seed: int = _key(
         0, "int", "cluster", "seed of every draw",
         at_least=0, at_most=2 ** 63 - 1,
