@@ -1,0 +1,1 @@
+"""The exported policy: document, schema, reader, checks against a cluster, test vectors."""

@@ -1,0 +1,1 @@
+"""The search for a policy: scenarios, cube, optimizer, choice, validation."""

@@ -1,0 +1,159 @@
+"""Searches over the cube behind one small interface: ask for a point, tell its objective."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+
+from lumen_policy.replay.draws import draw
+from lumen_policy.tune.encoding import Point
+
+__all__ = ["RandomSearch", "Search", "SurrogateSearch"]
+
+_FILL = 70
+"""Purpose of the draws that fill the cube before the surrogate starts: (axis, 0)."""
+_RANDOM = 71
+"""Purpose of the draws of a random search: (trial, axis)."""
+
+
+class Search(Protocol):
+    """What the tuner needs of a search."""
+
+    def ask(self) -> Point:
+        """The next point to try."""
+
+    def tell(self, point: Point, value: float) -> None:
+        """The objective (smaller is better) of a point."""
+
+
+class SurrogateSearch:
+    """A Gaussian process over the cube: given points first, then a low-discrepancy fill, then the surrogate.
+
+    scikit-optimize's ask/tell with gp_hedge. A non-finite value is told as the worst finite one so far (skopt
+    refuses it). Linear algebra runs on one thread, so that one machine gives the same points whatever its
+    settings.
+    """
+
+    def __init__(self, *, first: Sequence[Point], fill: int, k_max: int, seed: int) -> None:
+        """Set up the search.
+
+        Args:
+            first: points asked first, in order.
+            fill: points of the additive golden-ratio sequence that follow them.
+            k_max: largest k; 0 leaves k out of the search.
+            seed: of the fill's offset and of the surrogate.
+        """
+        started = time.process_time()
+        from skopt import Optimizer
+        from skopt.space import Integer, Real
+
+        dimensions: list[Any] = [
+            Real(0.0, 1.0, name=name) for name in ("kv_share", "theta_level", "tau_level")
+        ]
+        if k_max > 0:
+            dimensions.append(Integer(0, k_max, name="k"))
+        self._k_max = k_max
+        self._pending = [*first, *_filling(fill, k_max, seed)]
+        self._told: list[Point] = []
+        self._values: list[float] = []
+        self._optimizer: Any = Optimizer(
+            dimensions,
+            base_estimator="GP",
+            n_initial_points=len(self._pending),
+            acq_func="gp_hedge",
+            acq_optimizer="lbfgs",
+            random_state=draw(seed, _FILL, 99, 0) >> 32,
+            acq_optimizer_kwargs={"n_jobs": 1},
+        )
+        self.cpu_s = time.process_time() - started
+
+    def ask(self) -> Point:
+        """The next point to try."""
+        if len(self._told) < len(self._pending):
+            return self._pending[len(self._told)]
+        with self._counted():
+            return self._point(self._optimizer.ask())
+
+    def tell(self, point: Point, value: float) -> None:
+        """The objective of a point, asked for or not."""
+        finite = [v for v in self._values if math.isfinite(v)]
+        self._told.append(point)
+        self._values.append(value)
+        if not math.isfinite(value):
+            value = max(finite, default=0.0)
+        with self._counted():
+            self._optimizer.tell(self._row(point), float(value))
+
+    def surrogate_mean(self, points: Sequence[Point]) -> list[float] | None:
+        """The surrogate's mean at points, or None before the first fit.
+
+        Args:
+            points: shape (n,).
+        """
+        if not self._optimizer.models:
+            return None
+        with self._counted():
+            rows = self._optimizer.space.transform([self._row(point) for point in points])
+            return [float(v) for v in self._optimizer.models[-1].predict(rows)]
+
+    def _row(self, point: Point) -> list[float | int]:
+        reals: list[float | int] = [float(x) for x in point[:3]]
+        return [*reals, int(point[3])] if self._k_max > 0 else reals
+
+    def _point(self, row: Sequence[Any]) -> Point:
+        x0, x1, x2 = (min(max(float(x), 0.0), 1.0) for x in row[:3])
+        return (x0, x1, x2, int(row[3]) if self._k_max > 0 else 0)
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Count CPU seconds, keep BLAS on one thread and skopt's and sklearn's advice off stderr."""
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+        started = time.process_time()
+        with warnings.catch_warnings(), threadpool_limits(limits=1):
+            warnings.simplefilter("ignore")
+            yield
+        self.cpu_s += time.process_time() - started
+
+
+class RandomSearch:
+    """Uniform points of the cube, each drawn by its own counter."""
+
+    def __init__(self, *, k_max: int, seed: int) -> None:
+        self._k_max = k_max
+        self._seed = seed
+        self._asked = 0
+
+    def ask(self) -> Point:
+        """The next point."""
+        u = [draw(self._seed, _RANDOM, self._asked, axis) for axis in range(4)]
+        self._asked += 1
+        return (_unit(u[0]), _unit(u[1]), _unit(u[2]), (u[3] >> 32) * (self._k_max + 1) >> 32)
+
+    def tell(self, point: Point, value: float) -> None:
+        """Nothing is learnt from it."""
+
+
+def _filling(count: int, k_max: int, seed: int) -> list[Point]:
+    """Points of the four-dimensional golden-ratio sequence, offset by seed.
+
+    Source: M. Roberts, "The unreasonable effectiveness of quasirandom sequences" (2018): steps φ₄⁻¹ … φ₄⁻⁴
+    with φ₄⁵ = φ₄ + 1.
+    """
+    ratio = 1.1673039782614187
+    offsets = [_unit(draw(seed, _FILL, axis, 0)) for axis in range(4)]
+    points = []
+    for i in range(1, count + 1):
+        x = [(offsets[axis] + i / ratio ** (axis + 1)) % 1.0 for axis in range(4)]
+        points.append((x[0], x[1], x[2], min(int(x[3] * (k_max + 1)), k_max)))
+    return points
+
+
+def _unit(bits: int) -> float:
+    return float(np.float64(bits >> 11) * 2.0**-53)
