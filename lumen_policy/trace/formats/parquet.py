@@ -1,0 +1,80 @@
+"""Generic Parquet: ``arrival_s,prompt_tokens,output_tokens``, or other columns named with ``--map``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lumen_policy.errors import InputError
+from lumen_policy.trace.csv_rows import require
+from lumen_policy.trace.options import FIELDS, ReadOptions
+from lumen_policy.trace.parse import Clock, Where, tokens
+from lumen_policy.trace.rows import Rows
+from lumen_policy.trace.source import TraceFile
+from lumen_policy.trace.table import IntArray
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["FORMAT"]
+
+_SLICE_ROWS = 1 << 20
+
+
+class _Parquet:
+    name = "parquet"
+    summary = "Parquet with arrival_s, prompt_tokens, output_tokens (or --map)"
+    generic = True
+
+    def recognises(self, file: TraceFile) -> bool:
+        return file.is_parquet
+
+    def read(self, file: TraceFile, options: ReadOptions) -> Rows:
+        import polars as pl
+
+        columns = [options.columns.get(name, name) for name in FIELDS]
+        try:
+            require(file, list(pl.read_parquet_schema(file.path)), columns)
+            frame = pl.read_parquet(file.path, columns=columns)
+        except pl.exceptions.PolarsError as error:
+            reason = str(error).strip().splitlines()[0]
+            raise InputError(f"{file.path}: not readable as Parquet: {reason}") from error
+        for name in columns:
+            kind = frame.schema[name]
+            if not (kind.is_numeric() or kind in (pl.String, pl.Datetime) or isinstance(kind, pl.Datetime)):
+                raise InputError(f"{file.path}: column {name!r} has type {kind}; expected numbers")
+        clock = Clock(options.time_unit or "s")
+        parts: list[list[IntArray]] = []
+        # Numbers go through their shortest decimal text, so that a float and a written decimal mean the same
+        # instant.
+        for first in range(0, frame.height, _SLICE_ROWS):
+            piece = frame.slice(first, _SLICE_ROWS)
+            text = [_text(piece[name]) for name in columns]
+            where = [_Rows(str(file.path), name, first + 1) for name in columns]
+            parts.append(
+                [clock.read(text[0], where[0]), tokens(text[1], where[1]), tokens(text[2], where[2])]
+            )
+        if not parts:
+            raise InputError(f"{file.path}: no rows")
+        arrival, prompt, output = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return Rows(arrival_ps=arrival, prompt_tokens=prompt, output_tokens=output)
+
+
+def _text(column: pl.Series) -> pl.Series:
+    import polars as pl
+
+    if isinstance(column.dtype, pl.Datetime):
+        return column.dt.strftime("%Y-%m-%d %H:%M:%S%.9f")
+    return column.cast(pl.String)
+
+
+class _Rows(Where):
+    """Places in a table without lines."""
+
+    def bad(self, row: int, value: object, allowed: str) -> InputError:
+        text = str(super().bad(row, value, allowed))
+        return InputError(text.replace(": line ", ": row ", 1))
+
+
+FORMAT = _Parquet()

@@ -1,0 +1,77 @@
+"""Rows as a reader found them, and the one way they become a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lumen_policy.errors import InputError
+from lumen_policy.trace.table import MAX_SPAN_PS, PS_PER_S, Accounting, IntArray, PrefixBlocks, Trace
+
+__all__ = ["Rows"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """What a reader hands over: every row it could read, in file order.
+
+    Attributes:
+        arrival_ps: int64, shape (n,), from any origin.
+        prompt_tokens, output_tokens: int64, shape (n,), ≥ 0.
+        dropped: rows the reader itself left out, by reason.
+        notes: what the reader decided on the evidence of the file.
+        prefix: hash ids of the prompts' blocks.
+    """
+
+    arrival_ps: IntArray
+    prompt_tokens: IntArray
+    output_tokens: IntArray
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    prefix: PrefixBlocks | None = None
+
+    def trace(self, source: str, format_name: str) -> Trace:
+        """The trace: rows without a prompt or an output dropped, the rest in stable order of arrival, from 0.
+
+        Raises:
+            InputError: no request is left, or the trace spans more than 90 days.
+        """
+        arrival, prompt, output = self.arrival_ps, self.prompt_tokens, self.output_tokens
+        no_prompt = prompt == 0
+        no_output = (output == 0) & ~no_prompt
+        reasons = {
+            **self.dropped,
+            "zero prompt tokens": int(no_prompt.sum()),
+            "zero output tokens": int(no_output.sum()),
+        }
+        read = len(arrival) + sum(self.dropped.values())
+        accounting = Accounting.of(read, reasons, self.notes)
+        rows: IntArray | None = None
+        if accounting.kept < len(arrival):
+            rows = np.flatnonzero(~(no_prompt | no_output))
+            arrival = arrival[rows]
+        late = int((arrival[1:] < arrival[:-1]).sum())
+        if late:
+            order = np.argsort(arrival, kind="stable")
+            arrival = arrival[order]
+            rows = order if rows is None else rows[order]
+            accounting = accounting.note(
+                f"sorted by arrival (stable): {late} rows came before the row above them"
+            )
+        if len(arrival):
+            span = int(arrival[-1]) - int(arrival[0])
+            if span > MAX_SPAN_PS:
+                days = span / PS_PER_S / 86_400
+                raise InputError(f"{source}: spans {days:.1f} days; at most 90 are allowed")
+            arrival = arrival - arrival[0]
+        return Trace(
+            arrival_ps=arrival,
+            prompt_tokens=prompt if rows is None else prompt[rows],
+            output_tokens=output if rows is None else output[rows],
+            prefix=self.prefix if rows is None or self.prefix is None else self.prefix.take(rows),
+            source=source,
+            format=format_name,
+            accounting=accounting,
+        )
