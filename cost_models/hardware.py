@@ -31,11 +31,14 @@ _FIELD_RULES: dict[str, tuple[str, float, bool]] = {
     "hbm_bytes_per_s": _RATE,
     "peak_flop_per_s": ("FLOP/s", _MAX_FLOP_PER_S, False),
     "linear_mfu": _SHARE,
+    "large_step_tokens": ("token", 1e9, False),
+    "large_step_mfu": _SHARE,
     "attention_mfu": _SHARE,
     "weight_hbm_share": _SHARE,
     "kv_hbm_share": _SHARE,
     "iteration_overhead_s": _TIME,
     "layer_overhead_s": _TIME,
+    "row_overhead_s": _TIME,
     "sequence_overhead_s": _TIME,
     "draft_step_overhead_s": _TIME,
     "verify_context_ratio": ("1", 100.0, False),
@@ -64,13 +67,16 @@ class HardwareProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         hbm_bytes_per_s: peak memory bandwidth of one GPU.
         peak_flop_per_s: peak dense 16-bit matrix rate of one GPU.
         linear_mfu: reached share of that peak in linear layers, by TP.
-        attention_mfu: the same in prefill attention.
-        weight_hbm_share: reached share of the memory bandwidth when weights are read.
+        large_step_tokens: tokens of an iteration up to which linear_mfu holds.
+        large_step_mfu: reached share for the tokens beyond them, by TP.
+        attention_mfu: reached share of the peak in prefill attention.
+        weight_hbm_share: reached share of the memory bandwidth when weights are read, by TP.
         kv_hbm_share: the same when decode attention reads the KV cache.
-        iteration_overhead_s: scheduling, input preparation and sampling, per iteration of the served model.
-        layer_overhead_s: launch time that is not hidden, per layer and iteration.
-        sequence_overhead_s: host and launch time per decoding sequence and iteration.
-        draft_step_overhead_s: takes the place of iteration_overhead_s in the draft model's iterations.
+        iteration_overhead_s: host time of an iteration of the served model.
+        layer_overhead_s: launch time that is not hidden, per layer and iteration, by TP.
+        row_overhead_s: host time per sampled row: input preparation, sampling, output processing.
+        sequence_overhead_s: host time per decoding sequence: scheduling.
+        draft_step_overhead_s: takes the place of the three host times in the draft's iterations.
         verify_context_ratio: c_v, KV reads of a verify pass relative to a plain decode.
         memory_share: part of the memory an engine may fill.
         activation_reserve_bytes: activations, graphs and communication buffers of one GPU.
@@ -91,11 +97,14 @@ class HardwareProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     hbm_bytes_per_s: Sourced
     peak_flop_per_s: Sourced
     linear_mfu: SourcedByTp
+    large_step_tokens: Sourced
+    large_step_mfu: SourcedByTp
     attention_mfu: Sourced
-    weight_hbm_share: Sourced
+    weight_hbm_share: SourcedByTp
     kv_hbm_share: Sourced
     iteration_overhead_s: Sourced
-    layer_overhead_s: Sourced
+    layer_overhead_s: SourcedByTp
+    row_overhead_s: Sourced
     sequence_overhead_s: Sourced
     draft_step_overhead_s: Sourced
     verify_context_ratio: Sourced

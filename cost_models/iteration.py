@@ -26,17 +26,23 @@ def to_ps(seconds: Fraction) -> int:
 class IterationModel:
     """Coefficients of an iteration, exact rational seconds.
 
-    t = overhead + max(weights, n · linear_token) + n > 0 communication
-    + max(head_weights, rows · head_row) where rows > 0
+    t = overhead + linear(n) + n · communication_token + lm_head(rows)
     + A · prefill_pair + K · decode_context + n_seq · decode_sequence
+
+    linear(n) = max(weights, min(n, m) · linear_token + max(n - m, 0) · large_step_token) with
+    m = large_step_tokens;
+    lm_head(rows) = max(head_weights, rows · head_row) + rows · row_overhead, 0 without rows.
 
     Attributes:
         overhead_s: host and launch time of an iteration, with the fixed part of its all-reduces.
         weights_s: reading the layers' matrix weights once.
         linear_token_s: compute of the layers' matrices, per token.
+        large_step_token_s: the same per token beyond large_step_tokens.
+        large_step_tokens: m above.
         communication_token_s: all-reduce bytes, per token.
         head_weights_s: reading the LM head once.
         head_row_s: compute of the LM head, per sampled row.
+        row_overhead_s: host time per sampled row.
         prefill_pair_s: per prefill attention pair.
         decode_context_s: per context token read by decoding sequences.
         decode_sequence_s: per decoding sequence.
@@ -45,9 +51,12 @@ class IterationModel:
     overhead_s: Fraction
     weights_s: Fraction
     linear_token_s: Fraction
+    large_step_token_s: Fraction
+    large_step_tokens: int
     communication_token_s: Fraction
     head_weights_s: Fraction
     head_row_s: Fraction
+    row_overhead_s: Fraction
     prefill_pair_s: Fraction
     decode_context_s: Fraction
     decode_sequence_s: Fraction
@@ -64,10 +73,14 @@ class IterationModel:
             context_tokens: K, context tokens of the decoding sequences.
             sequences: n_seq, decoding sequences.
         """
-        head = max(self.head_weights_s, rows * self.head_row_s) if rows > 0 else Fraction(0)
+        head = Fraction(0)
+        if rows > 0:
+            head = max(self.head_weights_s, rows * self.head_row_s) + rows * self.row_overhead_s
+        large = max(0, tokens - self.large_step_tokens)
+        compute = (tokens - large) * self.linear_token_s + large * self.large_step_token_s
         return (
             self.overhead_s
-            + max(self.weights_s, tokens * self.linear_token_s)
+            + max(self.weights_s, compute)
             + tokens * self.communication_token_s
             + head
             + pairs * self.prefill_pair_s
@@ -88,10 +101,13 @@ class IterationModel:
                     f"an iteration of {count} tokens takes {float(count * slope):.0f} s: too long"
                 )
         n = np.arange(max_tokens + 1, dtype=np.int64)
-        linear_ps = np.maximum(to_ps(self.weights_s), n * to_ps(self.linear_token_s))
+        large = np.maximum(0, n - self.large_step_tokens)
+        compute_ps = (n - large) * to_ps(self.linear_token_s) + large * to_ps(self.large_step_token_s)
+        linear_ps = np.maximum(to_ps(self.weights_s), compute_ps)
         token_ps = to_ps(self.overhead_s) + linear_ps + n * to_ps(self.communication_token_s)
         rows = np.arange(max_rows + 1, dtype=np.int64)
         lm_head_ps = np.maximum(to_ps(self.head_weights_s), rows * to_ps(self.head_row_s))
+        lm_head_ps += rows * to_ps(self.row_overhead_s)
         lm_head_ps[0] = 0
         return IterationCosts(
             token_ps=token_ps,
@@ -116,7 +132,7 @@ def iteration_model(
         model: the model.
         hardware: the profile of its GPUs.
         tensor_parallel: GPUs of the worker.
-        draft: the model drafts: its steps pay draft_step_overhead_s instead of iteration_overhead_s.
+        draft: the model drafts: its steps pay draft_step_overhead_s instead of the host times.
 
     Raises:
         CostModelError: TP does not fit the model.
@@ -127,26 +143,34 @@ def iteration_model(
     """
     model.check_tensor_parallel(tensor_parallel)
     gpus = tensor_parallel
-    flop_per_s = gpus * hardware.peak_flop_per_s.exact() * hardware.linear_mfu.at(gpus)
-    attention_flop_per_s = gpus * hardware.peak_flop_per_s.exact() * hardware.attention_mfu.exact()
-    weight_bytes_per_s = gpus * hardware.hbm_bytes_per_s.exact() * hardware.weight_hbm_share.exact()
+    peak_flop_per_s = gpus * hardware.peak_flop_per_s.exact()
+    flop_per_s = peak_flop_per_s * hardware.linear_mfu.at(gpus)
+    large_step_flop_per_s = peak_flop_per_s * hardware.large_step_mfu.at(gpus)
+    attention_flop_per_s = peak_flop_per_s * hardware.attention_mfu.exact()
+    weight_bytes_per_s = gpus * hardware.hbm_bytes_per_s.exact() * hardware.weight_hbm_share.at(gpus)
     kv_bytes_per_s = gpus * hardware.hbm_bytes_per_s.exact() * hardware.kv_hbm_share.exact()
     matrix_parameters = model.layers * model.layer_matrix_parameters
     all_reduces = 2 * model.layers if gpus > 1 else 0
-    step_overhead = hardware.draft_step_overhead_s if draft else hardware.iteration_overhead_s
+    host_s = hardware.iteration_overhead_s.exact()
+    row_s, sequence_s = hardware.row_overhead_s.exact(), hardware.sequence_overhead_s.exact()
+    if draft:
+        host_s, row_s, sequence_s = hardware.draft_step_overhead_s.exact(), Fraction(0), Fraction(0)
     return IterationModel(
-        overhead_s=step_overhead.exact()
-        + model.layers * hardware.layer_overhead_s.exact()
+        overhead_s=host_s
+        + model.layers * hardware.layer_overhead_s.at(gpus)
         + all_reduces * hardware.all_reduce_latency_s.at(gpus),
         weights_s=matrix_parameters * model.dtype_bytes / weight_bytes_per_s,
         linear_token_s=2 * matrix_parameters / flop_per_s,
+        large_step_token_s=2 * matrix_parameters / large_step_flop_per_s,
+        large_step_tokens=int(hardware.large_step_tokens.value),
         communication_token_s=all_reduces
         * model.hidden
         * model.dtype_bytes
         / hardware.all_reduce_bytes_per_s.at(gpus),
         head_weights_s=model.head_parameters * model.dtype_bytes / weight_bytes_per_s,
         head_row_s=2 * model.head_parameters / flop_per_s,
+        row_overhead_s=row_s,
         prefill_pair_s=model.attention_pair_flop / attention_flop_per_s,
         decode_context_s=model.kv_bytes_per_token * model.kv_copies(gpus) / kv_bytes_per_s,
-        decode_sequence_s=hardware.sequence_overhead_s.exact(),
+        decode_sequence_s=sequence_s,
     )

@@ -1,0 +1,297 @@
+"""What a worker's operations cost, as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cost_models.errors import CostModelError
+from cost_models.hardware import HardwareProfile
+from cost_models.iteration import IterationModel, iteration_model
+from cost_models.kv_pool import draft_pool_pages, pool_pages
+from cost_models.kv_restore import restore_s
+from cost_models.model_load import host_to_device_s, storage_read_s
+from cost_models.model_spec import ModelSpec
+from cost_models.serving_costs import PAGE_TOKENS
+from cost_models.verification import draft_s, verify_s
+
+__all__ = [
+    "CostTables",
+    "DecodeCost",
+    "KvCapacity",
+    "PrefillCost",
+    "ReloadCost",
+    "RestoreCost",
+    "VerifyCost",
+    "cost_tables",
+    "prefill_s",
+]
+
+LENGTHS_TOKENS = (512, 1024, 2048, 4096, 8192, 16384, 32768)
+BATCHES = (1, 8, 32, 64, 128, 256)
+CONTEXTS_TOKENS = (512, 2048, 8192)
+DRAFTED_TOKENS = (1, 2, 3, 4)
+VERIFY_CONTEXT_TOKENS = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefillCost:
+    """A prompt alone on the worker, in chunks of the token budget, to its first token."""
+
+    tokens: int
+    seconds: float
+    flop: int
+    fits: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeCost:
+    """One decode iteration of ``batch`` sequences of ``context_tokens`` each; ``fits`` in the KV pool or not."""
+
+    batch: int
+    context_tokens: int
+    seconds: float
+    fits: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreCost:
+    """Checkpointed KV of ``tokens`` brought from host memory into the GPUs."""
+
+    tokens: int
+    kv_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyCost:
+    """One drafted pass of ``batch`` sequences with k drafts each beside a plain decode of the same batch.
+
+    A pass takes verify + draft + round trip. Speculation gains where it yields more than
+    ``break_even_tokens`` = pass / plain tokens a sequence.
+    """
+
+    k: int
+    batch: int
+    context_tokens: int
+    verify_seconds: float
+    draft_seconds: float
+    round_trip_seconds: float
+    plain_seconds: float
+    break_even_tokens: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReloadCost:
+    """A worker's way back after the crash is detected; detection itself is not in it.
+
+    Without a draft the worker rejoins after ``total_seconds``. With one the draft is loaded first: it helps from
+    ``draft_ready_seconds`` on, and the rejoin is ``rejoin_with_draft_seconds`` after detection. The draft fields
+    are None without a draft.
+    """
+
+    process_restart_seconds: float
+    storage_read_seconds: float
+    host_to_device_seconds: float
+    engine_init_seconds: float
+    total_seconds: float
+    draft_load_seconds: float | None
+    draft_init_seconds: float | None
+    draft_ready_seconds: float | None
+    rejoin_with_draft_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KvCapacity:
+    """Memory of the worker, over all its GPUs."""
+
+    memory_bytes: int
+    weight_bytes: int
+    kv_bytes_per_token: int
+    pool_pages: int
+    pool_tokens: int
+    draft_pool_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostTables:
+    """Everything ``lumen-tune costs`` prints."""
+
+    model: str
+    draft: str | None
+    hardware: str
+    tensor_parallel: int
+    token_budget: int
+    prefill: tuple[PrefillCost, ...]
+    decode: tuple[DecodeCost, ...]
+    restore: tuple[RestoreCost, ...]
+    verify: tuple[VerifyCost, ...]
+    reload: ReloadCost
+    capacity: KvCapacity
+
+
+def prefill_s(model: IterationModel, tokens: int, token_budget: int) -> float:
+    """A prompt alone on the worker: one iteration per chunk of ``token_budget`` tokens; the last samples a row.
+
+    Args:
+        model: coefficients of the iteration.
+        tokens: prompt tokens, ≥ 1.
+        token_budget: tokens of one iteration.
+    """
+    seconds = 0.0
+    for start in range(0, tokens, token_budget):
+        chunk = min(token_budget, tokens - start)
+        pairs = chunk * start + chunk * (chunk + 1) // 2
+        last = start + chunk == tokens
+        seconds += float(model.seconds(chunk, rows=1 if last else 0, pairs=pairs))
+    return seconds
+
+
+def cost_tables(
+    *,
+    model: ModelSpec,
+    draft: ModelSpec | None,
+    hardware: HardwareProfile,
+    tensor_parallel: int,
+    token_budget: int = 2048,
+    lengths_tokens: Sequence[int] = LENGTHS_TOKENS,
+    batches: Sequence[int] = BATCHES,
+    contexts_tokens: Sequence[int] = CONTEXTS_TOKENS,
+    drafted_tokens: Sequence[int] = DRAFTED_TOKENS,
+) -> CostTables:
+    """Costs of one worker over lengths, batches, contexts and drafts.
+
+    Args:
+        model: the served model.
+        draft: the draft model, or None (then there is no verify table).
+        hardware: the profile of the GPUs.
+        tensor_parallel: GPUs of the worker.
+        token_budget: tokens of one iteration; longer prompts run in chunks.
+        lengths_tokens: prompts and restores.
+        batches: decoding sequences.
+        contexts_tokens: context of each of them.
+        drafted_tokens: k.
+
+    Raises:
+        CostModelError: TP does not fit the model, or the weights leave no room for one KV page.
+    """
+    if token_budget < 1:
+        raise CostModelError(f"token_budget is {token_budget}, allowed: an integer ≥ 1")
+    target = iteration_model(model, hardware, tensor_parallel)
+    pages = pool_pages(model, hardware, tensor_parallel, PAGE_TOKENS)
+    return CostTables(
+        model=model.name,
+        draft=None if draft is None else draft.name,
+        hardware=hardware.name,
+        tensor_parallel=tensor_parallel,
+        token_budget=token_budget,
+        prefill=tuple(
+            PrefillCost(
+                tokens=tokens,
+                seconds=prefill_s(target, tokens, token_budget),
+                flop=model.prefill_flop(tokens),
+                fits=_pages(tokens) <= pages,
+            )
+            for tokens in lengths_tokens
+        ),
+        decode=tuple(
+            DecodeCost(
+                batch=batch,
+                context_tokens=context,
+                seconds=_decode_s(target, batch, context),
+                fits=batch * _pages(context) <= pages,
+            )
+            for batch in batches
+            for context in contexts_tokens
+        ),
+        restore=tuple(
+            RestoreCost(
+                tokens=tokens,
+                kv_bytes=tokens // PAGE_TOKENS * PAGE_TOKENS * model.kv_bytes_per_token,
+                seconds=float(restore_s(model, hardware, tensor_parallel, tokens // PAGE_TOKENS)),
+            )
+            for tokens in lengths_tokens
+        ),
+        verify=_verify_costs(target, draft, hardware, tensor_parallel, batches, drafted_tokens),
+        reload=_reload_cost(model, draft, hardware, tensor_parallel),
+        capacity=KvCapacity(
+            memory_bytes=int(tensor_parallel * hardware.hbm_bytes.value),
+            weight_bytes=model.resident_weight_bytes(tensor_parallel),
+            kv_bytes_per_token=model.kv_bytes_per_token,
+            pool_pages=pages,
+            pool_tokens=pages * PAGE_TOKENS,
+            draft_pool_tokens=None
+            if draft is None
+            else draft_pool_pages(model, draft, hardware, tensor_parallel) * PAGE_TOKENS,
+        ),
+    )
+
+
+def _pages(tokens: int) -> int:
+    return -(-tokens // PAGE_TOKENS)
+
+
+def _decode_s(model: IterationModel, batch: int, context: int) -> float:
+    return float(model.seconds(batch, rows=batch, context_tokens=batch * context, sequences=batch))
+
+
+def _verify_costs(
+    target: IterationModel,
+    draft: ModelSpec | None,
+    hardware: HardwareProfile,
+    tensor_parallel: int,
+    batches: Sequence[int],
+    drafted_tokens: Sequence[int],
+) -> tuple[VerifyCost, ...]:
+    if draft is None:
+        return ()
+    drafter = iteration_model(draft, hardware, tensor_parallel, draft=True)
+    ratio = hardware.verify_context_ratio.exact()
+    round_trip = hardware.draft_round_trip_s.exact()
+    costs = []
+    for k in drafted_tokens:
+        for batch in batches:
+            context_tokens = batch * VERIFY_CONTEXT_TOKENS
+            verify = verify_s(target, ratio, sequences=batch, k=k, context_tokens=context_tokens)
+            drafting = draft_s(drafter, sequences=batch, k=k, context_tokens=context_tokens)
+            plain = _decode_s(target, batch, VERIFY_CONTEXT_TOKENS)
+            costs.append(
+                VerifyCost(
+                    k=k,
+                    batch=batch,
+                    context_tokens=VERIFY_CONTEXT_TOKENS,
+                    verify_seconds=float(verify),
+                    draft_seconds=float(drafting),
+                    round_trip_seconds=float(round_trip),
+                    plain_seconds=plain,
+                    break_even_tokens=float(verify + drafting + round_trip) / plain,
+                )
+            )
+    return tuple(costs)
+
+
+def _reload_cost(
+    model: ModelSpec, draft: ModelSpec | None, hardware: HardwareProfile, tensor_parallel: int
+) -> ReloadCost:
+    restart = hardware.process_restart_s.exact()
+    storage = storage_read_s(model, hardware)
+    to_device = host_to_device_s(model, hardware, tensor_parallel)
+    init = hardware.engine_init_s.exact()
+    total = restart + storage + to_device + init
+    draft_load = draft_init = draft_ready = rejoin = None
+    if draft is not None:
+        load = storage_read_s(draft, hardware) + host_to_device_s(draft, hardware, tensor_parallel)
+        draft_load, draft_init = float(load), hardware.draft_init_s.value
+        draft_ready = float(restart + load + hardware.draft_init_s.exact())
+        rejoin = float(total + load + hardware.draft_init_s.exact())
+    return ReloadCost(
+        process_restart_seconds=float(restart),
+        storage_read_seconds=float(storage),
+        host_to_device_seconds=float(to_device),
+        engine_init_seconds=float(init),
+        total_seconds=float(total),
+        draft_load_seconds=draft_load,
+        draft_init_seconds=draft_init,
+        draft_ready_seconds=draft_ready,
+        rejoin_with_draft_seconds=rejoin,
+    )
