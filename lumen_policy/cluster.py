@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -201,7 +202,7 @@ def resolve_cluster(settings: Settings, *, longest_tokens: int, notices: list[st
         draft=draft,
         hardware=hardware,
         costs=costs,
-        budget_pages=int(settings.checkpoint_budget_gb * _BYTES_PER_GB) // costs.page_bytes,
+        budget_pages=int(Decimal(str(settings.checkpoint_budget_gb)) * _BYTES_PER_GB) // costs.page_bytes,
         acceptance=AcceptanceCurve(
             start=settings.acceptance_start,
             final=settings.acceptance_final,
@@ -221,8 +222,8 @@ def _costs(
 ) -> ServingCosts:
     """Costs whose tables reach every request that fits the pool.
 
-    The pool must have room for ``max_context_tokens``; a pool that the user states is its own limit, and longer
-    requests are refused one by one.
+    The pool must have room for ``max_context_tokens``; a pool that the user states is its own limit: what is
+    longer is refused, request by request.
     """
     required = settings.max_context_tokens or min(longest_tokens, _LONGEST_REQUIRED_TOKENS)
     if settings.kv_pages is not None and settings.max_context_tokens is None:

@@ -139,9 +139,13 @@ class Settings:
         reason="hardware profile",
     )
     trace: str = _key(
-        "built-in", "text", "trace", "trace file (Azure/Splitwise CSV, generic CSV or Parquet) or built-in",
+        "built-in", "text", "trace", "trace file (see trace info for the formats), or built-in",
         flag=False,
         reason="the main job needs no download",
+    )
+    format: str | None = _key(
+        None, "text", "trace", "format of the trace file; auto: recognised from its content",
+        reason="the content says it",
     )
     limit: int | None = _key(
         None, "int", "trace", "first N requests (the built-in trace: N requests, any number); auto: all",

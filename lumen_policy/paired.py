@@ -1,0 +1,96 @@
+"""Paired replays: the same trace and draws with and without the crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lumen_policy.cluster import Cluster
+from lumen_policy.faults import Crash
+from lumen_policy.measures.summary import ReplaySummary, summarise
+from lumen_policy.policies.spec import RecoveryPolicy
+from lumen_policy.replay.contract import ReplayInput, ReplayOutput
+from lumen_policy.trace.table import Trace
+
+__all__ = ["Leg", "PairedRun", "Pairing"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leg:
+    """One replay.
+
+    Attributes:
+        inputs, output: what went in and what came out.
+        cpu_s: CPU seconds of the kernel alone.
+    """
+
+    inputs: ReplayInput
+    output: ReplayOutput
+    cpu_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedRun:
+    """A policy's run with the crashes and its fault-free run; without a crash both are the same leg."""
+
+    policy: RecoveryPolicy
+    faulty: Leg
+    fault_free: Leg
+
+
+class Pairing:
+    """Replays of one trace, one timeline and one scenario key under any number of policies.
+
+    A fault-free leg depends on a policy only through where it puts checkpoints, so it is kept and shared by
+    all policies that agree in that.
+    """
+
+    def __init__(
+        self, cluster: Cluster, trace: Trace, crashes: Sequence[Crash], *, scenario: int = 0
+    ) -> None:
+        """
+        Args:
+            cluster: the resolved set-up.
+            trace: the requests.
+            crashes: the timeline; may be empty.
+            scenario: keys the draws together with the seed.
+        """
+        self.cluster = cluster
+        self.trace = trace
+        self.crashes = tuple(crashes)
+        self.scenario = scenario
+        self._fault_free: dict[tuple[int, ...], Leg] = {}
+
+    def fault_free(self, policy: RecoveryPolicy) -> Leg:
+        """The run without crashes; θ, τ, k and guard are irrelevant to it."""
+        codes = policy.codes(budget_pages=self.cluster.budget_pages)
+        key = (codes.placement, codes.token_weight, codes.request_weight)
+        if key not in self._fault_free:
+            self._fault_free[key] = self._leg(policy, ())
+        return self._fault_free[key]
+
+    def run(self, policy: RecoveryPolicy) -> PairedRun:
+        """The policy's paired replays.
+
+        Raises:
+            InputError: crashes or policy do not fit the cluster.
+        """
+        fault_free = self.fault_free(policy)
+        faulty = self._leg(policy, self.crashes) if self.crashes else fault_free
+        return PairedRun(policy=policy, faulty=faulty, fault_free=fault_free)
+
+    def summary(self, run: PairedRun) -> ReplaySummary:
+        """All measures of a paired run."""
+        return summarise(run.faulty.inputs, run.faulty.output, run.fault_free.output, self.cluster.measures)
+
+    @property
+    def fault_free_cpu_s(self) -> float:
+        """CPU seconds of all fault-free legs so far."""
+        return sum(leg.cpu_s for leg in self._fault_free.values())
+
+    def _leg(self, policy: RecoveryPolicy, crashes: Sequence[Crash]) -> Leg:
+        from lumen_policy.replay.engine import replay_timed
+
+        inputs = self.cluster.replay_input(self.trace, crashes=crashes, policy=policy, scenario=self.scenario)
+        output, cpu_s = replay_timed(inputs)
+        return Leg(inputs=inputs, output=output, cpu_s=cpu_s)

@@ -1,0 +1,163 @@
+"""The JSON documents of replays: one versioned shape, sorted keys, finite numbers only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from lumen_policy.digests import code_digest, content_digest, library_versions
+from lumen_policy.errors import ReplayError
+from lumen_policy.measures.impact import excess_e2e
+from lumen_policy.measures.summary import Impact, ReplaySummary
+from lumen_policy.paired import PairedRun, Pairing
+from lumen_policy.policies.spec import RecoveryPolicy
+from lumen_policy.replay.contract import PS_PER_S
+from lumen_policy.settings import Settings, keys
+from lumen_policy.workload import Workload
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "compare_document",
+    "encode_document",
+    "manifest",
+    "policy_section",
+    "replay_document",
+    "settings_section",
+]
+
+SCHEMA_VERSION = 1
+
+
+def replay_document(workload: Workload, pairing: Pairing, run: PairedRun) -> dict[str, Any]:
+    """The document of ``lumen-tune replay --json``."""
+    summary = pairing.summary(run)
+    legs = {"fault_free": run.fault_free.cpu_s}
+    if run.faulty is not run.fault_free:
+        legs[run.policy.name] = run.faulty.cpu_s
+    if workload.capacity is not None:
+        legs["capacity"] = workload.capacity.cpu_s
+    counters = run.faulty.output.counters
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "cluster": _cluster_section(pairing),
+        "trace": workload.describe(),
+        "policy": policy_section(run.policy),
+        **_measured(summary, run, pairing),
+        "cost": {
+            "replay_cpu_s": run.faulty.cpu_s,
+            "legs_cpu_s": legs,
+            "iterations": counters["iterations"],
+            "leaps": counters["leaps"],
+        },
+    }
+
+
+def compare_document(workload: Workload, pairing: Pairing, runs: Sequence[PairedRun]) -> dict[str, Any]:
+    """The document of ``lumen-tune compare --json``: the same crashes under every policy."""
+    legs = {run.policy.name: run.faulty.cpu_s for run in runs if run.faulty is not run.fault_free}
+    legs["fault_free"] = pairing.fault_free_cpu_s
+    if workload.capacity is not None:
+        legs["capacity"] = workload.capacity.cpu_s
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "cluster": _cluster_section(pairing),
+        "trace": workload.describe(),
+        "policies": [
+            {"policy": policy_section(run.policy), **_measured(pairing.summary(run), run, pairing)}
+            for run in runs
+        ],
+        "cost": {"legs_cpu_s": legs},
+    }
+
+
+def policy_section(policy: RecoveryPolicy) -> dict[str, Any]:
+    """A policy as JSON: numbers as numbers, ``inf`` and ``never`` as words."""
+    return {
+        "name": policy.name,
+        "placement": policy.placement,
+        "routing": policy.routing,
+        "alpha": Decimal(policy.alpha),
+        "beta": Decimal(policy.beta),
+        "theta": Decimal(policy.theta) if policy.theta not in ("inf", "never") else policy.theta,
+        "tau_tokens": policy.tau,
+        "k": policy.k,
+        "guard": policy.guard,
+    }
+
+
+def settings_section(settings: Settings) -> dict[str, Any]:
+    """Every key as stated, so that a result can be repeated; ``auto`` for what was derived."""
+    values = {key.name: getattr(settings, key.name) for key in keys()}
+    return {name: "auto" if value is None else value for name, value in values.items()}
+
+
+def manifest(workload: Workload, argv: Sequence[str]) -> dict[str, Any]:
+    """What a result came from: command line, set-up, digests of its inputs, versions."""
+    cluster = workload.cluster
+    return {
+        "argv": list(argv),
+        "settings": settings_section(cluster.settings),
+        "cluster": cluster.describe(),
+        "trace": workload.describe(),
+        "digests": {
+            "trace": workload.base.digest(),
+            "profile": content_digest(cluster.hardware),
+            "cluster": content_digest(cluster.describe()),
+            "code": code_digest(),
+        },
+        "versions": library_versions(),
+    }
+
+
+def encode_document(document: Mapping[str, Any]) -> bytes:
+    """JSON with sorted keys and one final newline.
+
+    Raises:
+        ReplayError: a number that is not finite, which JSON cannot hold.
+    """
+    plain = msgspec.to_builtins(document, builtin_types=(Decimal,), order="sorted")
+    _refuse_non_finite(plain, "")
+    encoder = msgspec.json.Encoder(order="sorted", decimal_format="number")
+    return msgspec.json.format(encoder.encode(plain), indent=2) + b"\n"
+
+
+def _refuse_non_finite(value: Any, where: str) -> None:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            _refuse_non_finite(item, f"{where}.{name}")
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            _refuse_non_finite(item, f"{where}[{number}]")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ReplayError(f"result{where}: {value} is not a finite number")
+
+
+def _cluster_section(pairing: Pairing) -> dict[str, Any]:
+    cluster = pairing.cluster
+    delays_ps = cluster.detection.delays_ps(len(pairing.crashes), cluster.scenario_key(pairing.scenario))
+    crashes = [
+        {"time_s": crash.time_s, "worker": crash.worker, "detection_s": int(delay_ps) / PS_PER_S}
+        for crash, delay_ps in zip(pairing.crashes, delays_ps, strict=True)
+    ]
+    return {**cluster.describe(), "crashes": crashes}
+
+
+def _measured(summary: ReplaySummary, run: PairedRun, pairing: Pairing) -> dict[str, Any]:
+    """Every measure under its name; what has no value is null."""
+    measured: dict[str, Any] = msgspec.to_builtins(summary)
+    measured["e2e_s"]["per_output_token_s"] = measured.pop("e2e_per_output_s")
+    if summary.impact is None:
+        measured["impact"] = dict.fromkeys((*Impact.__dataclass_fields__, "weighted_excess_request_s"))
+    else:
+        stated = pairing.cluster.settings
+        excess = excess_e2e(
+            run.faulty.inputs, run.faulty.output, run.fault_free.output, pairing.cluster.horizon_ps
+        )
+        measured["impact"]["weighted_excess_request_s"] = excess.weighted_request_s(
+            stated.ttft_weight, stated.decode_weight
+        )
+    return measured
