@@ -33,19 +33,19 @@ class Search(Protocol):
 
 
 class SurrogateSearch:
-    """A Gaussian process over the cube: given points first, then a low-discrepancy fill, then the surrogate.
+    """A Gaussian process over the cube: told points first, then a low-discrepancy fill, then the surrogate.
 
     scikit-optimize's ask/tell with gp_hedge. A non-finite value is told as the worst finite one so far (skopt
     refuses it). Linear algebra runs on one thread, so that one machine gives the same points whatever its
     settings.
     """
 
-    def __init__(self, *, first: Sequence[Point], fill: int, k_max: int, seed: int) -> None:
+    def __init__(self, *, told_first: int, fill: int, k_max: int, seed: int) -> None:
         """Set up the search.
 
         Args:
-            first: points asked first, in order.
-            fill: points of the additive golden-ratio sequence that follow them.
+            told_first: points that will be told before the first is asked for.
+            fill: points of the additive golden-ratio sequence asked before the surrogate starts.
             k_max: largest k; 0 leaves k out of the search.
             seed: of the fill's offset and of the surrogate.
         """
@@ -59,13 +59,13 @@ class SurrogateSearch:
         if k_max > 0:
             dimensions.append(Integer(0, k_max, name="k"))
         self._k_max = k_max
-        self._pending = [*first, *_filling(fill, k_max, seed)]
-        self._told: list[Point] = []
+        self._fill = _filling(fill, k_max, seed)
+        self._filled = 0
         self._values: list[float] = []
         self._optimizer: Any = Optimizer(
             dimensions,
             base_estimator="GP",
-            n_initial_points=len(self._pending),
+            n_initial_points=max(1, told_first + fill),
             acq_func="gp_hedge",
             acq_optimizer="lbfgs",
             random_state=draw(seed, _FILL, 99, 0) >> 32,
@@ -75,15 +75,15 @@ class SurrogateSearch:
 
     def ask(self) -> Point:
         """The next point to try."""
-        if len(self._told) < len(self._pending):
-            return self._pending[len(self._told)]
+        if self._filled < len(self._fill):
+            self._filled += 1
+            return self._fill[self._filled - 1]
         with self._counted():
             return self._point(self._optimizer.ask())
 
     def tell(self, point: Point, value: float) -> None:
         """The objective of a point, asked for or not."""
         finite = [v for v in self._values if math.isfinite(v)]
-        self._told.append(point)
         self._values.append(value)
         if not math.isfinite(value):
             value = max(finite, default=0.0)
