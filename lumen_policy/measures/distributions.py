@@ -45,7 +45,7 @@ EMPTY = Distribution(mean=None, p50=None, p90=None, p99=None)
 
 
 def nearest_rank(size: int, percent: int) -> int:
-    """Rank, from 1, of the p-quantile: ceil(percent · size / 100); a quantile is always a value of the set."""
+    """Rank (from 1) of a quantile: ceil(percent · size / 100); a quantile is always a value of the set."""
     return -(-size * percent // 100)
 
 

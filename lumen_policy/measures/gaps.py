@@ -106,7 +106,7 @@ def _order_statistics(records: _Records, ranks: list[int]) -> list[int]:
 
 
 def _proposed_edges(records: _Records) -> list[int]:
-    """Ascending gap values around each quantile of a sample; the first is below all gaps, the last the largest."""
+    """Gap values around each quantile of a sample, ascending, from below the least to the largest gap."""
     least = min(int(chunk.least.min()) for chunk in _chunked(records))
     most = max(int(chunk.most.max()) for chunk in _chunked(records))
     sample = records[slice(None, None, -(-records.end.size // _SAMPLE_RECORDS))]
