@@ -12,7 +12,7 @@ __all__ = ["start_iteration"]
 
 
 def start_iteration(inputs: ReplayInput, worker: Worker, assist: Assist | None, now: int) -> None:
-    """Admit, decide the pass, take pages, fill in prefill chunks and start; idle if there is nothing to run."""
+    """Admit, decide the pass, take pages, cut prefill chunks and start; idle if there is nothing to run."""
     assert worker.up
     assert worker.iteration is None
     worker.awake = False

@@ -354,7 +354,7 @@ class Simulation:
         for worker in self.workers:
             allocated = sum(request.pages for request in worker.batch)
             assert allocated + worker.free_pages == self.costs.pool_pages
-            assert 0 <= worker.free_pages
+            assert worker.free_pages >= 0
             assert len(worker.batch) <= self.inputs.max_batch
             assert worker.store.used_pages <= self.inputs.policy.budget_pages
             if not worker.up:

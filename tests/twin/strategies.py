@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from cost_models.serving_costs import PAGE_TOKENS, IterationCosts, ServingCosts
 from lumen_policy.replay.contract import Placement, PolicyCodes, ReplayInput, Router, Routing, Scheduler
 
 from .compare import compare
+from .simulation import replay
 
 __all__ = ["compare", "random_input", "replay_inputs"]
 
@@ -75,6 +76,7 @@ class Shape:
     token_budget: int
     longest: int  # prompt + output of the longest request
     has_draft: bool
+    focus: str  # "restore" and "assist" make those likely, "any" leaves all to chance
 
     @property
     def rows(self) -> int:
@@ -94,30 +96,26 @@ def replay_inputs(draw: st.DrawFn) -> ReplayInput:
 
 def build_input(choose: Chooser) -> ReplayInput:
     """One replay from a chooser."""
-    workers = choose.integer(1, 6)
-    pool_pages = choose.pick([choose.integer(2, 12), choose.integer(8, 40), choose.integer(100, 350)])
+    focus = choose.pick(["any", "restore", "assist"])
+    workers = choose.integer(1 if focus == "any" else 2, 6)
+    small_pool = choose.integer(2, 12) if focus == "any" else choose.integer(6, 30)
+    pool_pages = choose.pick([small_pool, choose.integer(8, 40), choose.integer(100, 350)])
     count = choose.pick([choose.integer(1, 8), choose.integer(5, 40), choose.integer(40, 150)])
-    prompts, outputs = _lengths(choose, count, pool_pages)
+    prompts, outputs = _lengths(choose, count, pool_pages, focus)
     shape = Shape(
         unit_ps=choose.pick([1, 7, 1000, 10**9]),
         pool_pages=pool_pages,
         max_batch=choose.pick([1, 2, 3, 4, 8, 64]),
-        token_budget=choose.pick([1, 2, 5, 16, 33, 64, 512]),
+        token_budget=choose.pick([1, 2, 5, 16, 33, 64, 512] if focus == "any" else [16, 33, 64, 512]),
         longest=max(p + o for p, o in zip(prompts, outputs, strict=True)),
-        has_draft=choose.integer(0, 4) > 0,
+        has_draft=focus == "assist" or choose.integer(0, 4) > 0,
+        focus=focus,
     )
     costs = _costs(choose, shape)
     arrivals = _arrivals(choose, count, shape)
-    # A rough length of the replay in units: where crashes and snapshots fall.
-    typical = max(1, int(costs.target.token_ps[min(4, shape.rows)]) // shape.unit_ps)
-    span = max(arrivals) // shape.unit_ps + typical * max(
-        20, sum(outputs) // (workers * min(shape.max_batch, 4))
-    )
-    crash_ps, crash_worker, detection_ps = _crashes(choose, workers, arrivals, span, shape)
-    k = choose.integer(0, 4) if shape.has_draft else 0
+    k = choose.integer(1 if focus == "assist" else 0, 4) if shape.has_draft else 0
     thresholds = _thresholds(choose)
-    snapshots = sorted(set(choose.integers(choose.integer(0, 4), 0, span)))
-    return ReplayInput(
+    calm = ReplayInput(
         arrival_ps=_array(arrivals),
         prompt_tokens=_array(prompts),
         output_tokens=_array(outputs),
@@ -128,20 +126,33 @@ def build_input(choose: Chooser) -> ReplayInput:
         min_prefill_tokens=choose.pick([0, 1, shape.token_budget // 2, shape.token_budget]),
         scheduler=int(choose.pick(list(Scheduler))),
         router=int(choose.pick(list(Router))),
-        crash_ps=_array(crash_ps),
-        crash_worker=_array(crash_worker),
-        detection_ps=_array(detection_ps),
-        policy=_policy(choose, k, pool_pages, prompts),
+        crash_ps=_array([]),
+        crash_worker=_array([]),
+        detection_ps=_array([]),
+        policy=_policy(choose, k, shape, prompts),
         acceptance_threshold=np.array(thresholds, dtype=np.uint64),
         expected_tokens=np.array(
-            [
-                [sum((t / 2**64) ** j for j in range(drafts + 1)) for drafts in range(k + 1)]
-                for t in thresholds
-            ],
+            [[_expected_tokens(t / 2**64, drafts) for drafts in range(k + 1)] for t in thresholds],
             dtype=np.float64,
         ),
         seed=choose.integer(0, 2**64 - 1),
-        snapshot_ps=_array([shape.unit_ps * at for at in snapshots]),
+        snapshot_ps=_array([]),
+    )
+    return _add_faults(choose, calm, shape)
+
+
+def _add_faults(choose: Chooser, calm: ReplayInput, shape: Shape) -> ReplayInput:
+    """Crashes and snapshots, often at instants at which something happens without them."""
+    output = replay(calm)
+    ends = np.concatenate([output.first_ps, output.gap_end_ps, [output.end_ps]])
+    busy = [int(ps) for ps in np.unique(np.concatenate([calm.arrival_ps, ends])) if ps >= 0]
+    crashes = _crashes(choose, calm.workers, busy, shape)
+    return replace(
+        calm,
+        crash_ps=_array([at for at, _ in crashes]),
+        crash_worker=_array([worker for _, worker in crashes]),
+        detection_ps=_array(_detection_delays(choose, crashes, busy, shape)),
+        snapshot_ps=_array(sorted({choose.pick(busy) for _ in range(choose.integer(0, 4))})),
     )
 
 
@@ -149,11 +160,11 @@ def _array(values: Sequence[int]) -> np.ndarray:
     return np.array(values, dtype=np.int64)
 
 
-def _lengths(choose: Chooser, count: int, pool_pages: int) -> tuple[list[int], list[int]]:
+def _lengths(choose: Chooser, count: int, pool_pages: int, focus: str) -> tuple[list[int], list[int]]:
     """Prompts and outputs; now and then one too long for the pool."""
     pool_tokens = PAGE_TOKENS * pool_pages
-    longest_prompt = min(choose.pick([3, 16, 40, 120, 400]), pool_tokens)
-    longest_output = min(choose.pick([1, 4, 16, 60, 150]), pool_tokens)
+    longest_prompt = min(choose.pick([40, 120, 400] + [3, 16] * (focus == "any")), pool_tokens)
+    longest_output = min(choose.pick([1, 4, 16, 60, 150] if focus == "any" else [16, 60, 150]), pool_tokens)
     if count > 40:
         longest_prompt, longest_output = min(longest_prompt, 120), min(longest_output, 24)
     prompts = choose.integers(count, 1, longest_prompt)
@@ -176,6 +187,23 @@ def _arrivals(choose: Chooser, count: int, shape: Shape) -> list[int]:
             now += gaps[index]
         arrivals.append(now * shape.unit_ps)
     return arrivals
+
+
+def _draft_costs(choose: Chooser, shape: Shape) -> IterationCosts | None:
+    """Dear or nearly free, so that drafting pays at times."""
+    if not shape.has_draft:
+        return None
+    tokens = max(shape.longest, shape.rows)
+    if choose.integer(0, 2) == 0:
+        return _iteration_costs(choose, shape, tokens, shape.rows)
+    each = choose.pick([0, 1, 1, 2])
+    return IterationCosts(
+        token_ps=_array([shape.unit_ps * each] * (tokens + 1)),
+        lm_head_ps=_array([0] * (shape.rows + 1)),
+        prefill_pair_ps=0,
+        decode_context_ps=choose.pick([0, 0, 1]),
+        decode_sequence_ps=choose.pick([0, 0, shape.unit_ps]),
+    )
 
 
 def _iteration_costs(choose: Chooser, shape: Shape, tokens: int, rows: int) -> IterationCosts:
@@ -203,83 +231,79 @@ def _iteration_costs(choose: Chooser, shape: Shape, tokens: int, rows: int) -> I
 
 def _costs(choose: Chooser, shape: Shape) -> ServingCosts:
     unit = shape.unit_ps
-    scale = choose.pick([1, 10, 200])
+    scale = choose.pick([1, 10, 200] if shape.focus == "any" else [10, 200])
     latency, per_page = choose.integer(1, 10), choose.pick([0, 1, 5, 50])
-    target = _iteration_costs(choose, shape, shape.rows, shape.rows)
-    if choose.integer(0, 3) == 0:  # a draft nearly for free, so that drafting pays
-        draft_unit = Shape(1, shape.pool_pages, shape.max_batch, shape.token_budget, shape.longest, True)
-    else:
-        draft_unit = shape
-    draft = (
-        _iteration_costs(choose, draft_unit, max(shape.longest, shape.rows), shape.rows)
-        if shape.has_draft
-        else None
-    )
     return ServingCosts(
-        target=target,
-        draft=draft,
+        target=_iteration_costs(choose, shape, shape.rows, shape.rows),
+        draft=_draft_costs(choose, shape),
         verify_context_ppm=choose.pick([10**6, 10**6, 1_234_567, 500_000]),
         draft_round_trip_ps=unit * choose.pick([0, 1, 3]),
         restore_ps=_array([0] + [unit * (latency + per_page * p) for p in range(1, shape.pool_pages + 1)]),
-        restart_ps=unit * choose.integer(0, 5) * scale,
+        restart_ps=unit * choose.integer(0, 5) * choose.pick([1, 1, scale]),
         full_load_ps=unit * choose.integer(1, 30) * scale,
         engine_init_ps=unit * choose.integer(0, 10) * scale,
-        draft_load_ps=unit * choose.integer(0, 3) * scale,
-        draft_init_ps=unit * choose.integer(0, 3) * scale,
+        draft_load_ps=unit * choose.integer(0, 3),
+        draft_init_ps=unit * choose.integer(0, 3) * choose.pick([1, 1, scale]),
         pool_pages=shape.pool_pages,
-        draft_pool_pages=choose.pick([0, 1, 4, 20, 10**6, 10**6]),
+        draft_pool_pages=choose.pick([0, 1, 4, 20, 20, 10**6, 10**6, 10**6]),
         page_bytes=1,
     )
 
 
-def _crashes(
-    choose: Chooser, workers: int, arrivals: list[int], span: int, shape: Shape
-) -> tuple[list[int], list[int], list[int]]:
-    """Crashes anywhere, often of the same worker, together, at arrivals or shortly after one another."""
+def _crashes(choose: Chooser, workers: int, busy: list[int], shape: Shape) -> list[tuple[int, int]]:
+    """(instant, worker): often the same worker, together, or shortly after one another."""
     unit = shape.unit_ps
     crashes: list[tuple[int, int]] = []
-    for _ in range(choose.pick([0, 1, 1, 2, 3, 4, 6])):
-        near = choose.pick(crashes) if crashes else (0, 0)
+    for _ in range(choose.pick([0, 1, 1, 2, 3, 4, 6] if shape.focus == "any" else [1, 2, 3])):
+        near, same = choose.pick(crashes) if crashes else (0, 0)
         at = choose.pick(
             [
-                unit * choose.integer(0, span),
-                unit * choose.integer(0, min(span, 60)),
-                unit * choose.integer(0, span),
-                choose.pick(arrivals),
-                near[0],
-                near[0] + unit * choose.integer(0, 30),
-                0,
+                choose.pick(busy),
+                choose.pick(busy),
+                choose.pick(busy) + unit,
+                max(0, choose.pick(busy) - unit),
+                unit * choose.integer(0, busy[-1] // unit),
+                near,
+                near + unit * choose.integer(0, 30),
             ]
         )
-        worker = choose.pick([choose.integer(0, workers - 1), choose.integer(0, workers - 1), near[1]])
-        crashes.append((at, worker))
+        other = choose.integer(0, workers - 1)
+        crashes.append((at, choose.pick([other, other, same])))
+    if choose.integer(0, 15) == 0:
+        crashes.append((0, 0))
     if crashes and choose.integer(0, 5) == 0:  # the whole cluster at once
         at = choose.pick(crashes)[0]
         crashes += [(at, worker) for worker in range(workers)]
-    crashes = sorted(set(crashes))
-    delays = []
-    for at, _ in crashes:
-        other = choose.pick(crashes)[0]
-        delays.append(
-            choose.pick(
-                [
-                    0,
-                    unit,
-                    unit * choose.integer(0, 20),
-                    unit * choose.integer(20, 600),
-                    max(0, other - at),  # detected at the instant of another crash
-                ]
-            )
+    return sorted(set(crashes))
+
+
+def _detection_delays(
+    choose: Chooser, crashes: list[tuple[int, int]], busy: list[int], shape: Shape
+) -> list[int]:
+    """At once, soon, late, or at an instant at which something else happens."""
+    unit = shape.unit_ps
+    return [
+        choose.pick(
+            [
+                0,
+                unit,
+                unit * choose.integer(0, 20),
+                unit * (choose.integer(20, 600) if shape.focus == "any" else choose.integer(0, 60)),
+                max(0, choose.pick(crashes)[0] - at),
+                max(0, choose.pick(busy) - at),
+            ]
         )
-    return [at for at, _ in crashes], [worker for _, worker in crashes], delays
+        for at, _ in crashes
+    ]
 
 
-def _policy(choose: Chooser, k: int, pool_pages: int, prompts: list[int]) -> PolicyCodes:
+def _policy(choose: Chooser, k: int, shape: Shape, prompts: list[int]) -> PolicyCodes:
     token_weight, request_weight = choose.pick([(1, 0), (0, 1), (1, 16), (1, 200), (3, 7)])
     pages = -(-sum(prompts) // (len(prompts) * PAGE_TOKENS))
+    restoring = shape.focus == "restore"
     return PolicyCodes(
-        placement=int(choose.pick([Placement.OFF, Placement.RING, *[Placement.LOAD_AWARE] * 3])),
-        routing=int(choose.pick([Routing.SHORTEST_QUEUE, Routing.HOLDER, *[Routing.LOAD_AWARE] * 3])),
+        placement=int(choose.pick([Placement.RING, Placement.LOAD_AWARE] if restoring else list(Placement))),
+        routing=int(choose.pick([Routing.HOLDER, Routing.LOAD_AWARE] if restoring else list(Routing))),
         k=k,
         token_weight=token_weight,
         request_weight=request_weight,
@@ -287,7 +311,8 @@ def _policy(choose: Chooser, k: int, pool_pages: int, prompts: list[int]) -> Pol
         tau_tokens=choose.pick([0, PAGE_TOKENS, choose.integer(1, 200), INFINITE]),
         guard=choose.pick([False, True]),
         budget_pages=choose.pick(
-            [0, 1, 2, max(0, pages - 1), pages, pages + 1, pool_pages, *[UNLIMITED_PAGES] * 4]
+            [*([] if restoring else [0]), 1, 2, max(0, pages - 1), pages, pages + 1, shape.pool_pages]
+            + [UNLIMITED_PAGES] * 4
         ),
     )
 
@@ -304,3 +329,8 @@ def _thresholds(choose: Chooser) -> list[int]:
     if kind == "between":
         return [choose.integer(0, always) for _ in range(length)]
     return [choose.pick([0, always, always // 2]) for _ in range(length)]
+
+
+def _expected_tokens(acceptance: float, drafts: int) -> float:
+    """Tokens of one verified sequence: the bonus token and every draft up to the first rejection."""
+    return sum(acceptance**j for j in range(drafts + 1))
