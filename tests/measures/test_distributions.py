@@ -26,7 +26,16 @@ from .builder import ints, replay_input, replay_output
 
 @pytest.mark.parametrize(
     ("size", "percent", "rank"),
-    [(1, 50, 1), (1, 99, 1), (2, 50, 1), (3, 50, 2), (10, 90, 9), (11, 90, 10), (100, 99, 99), (101, 99, 100)],
+    [
+        (1, 50, 1),
+        (1, 99, 1),
+        (2, 50, 1),
+        (3, 50, 2),
+        (10, 90, 9),
+        (11, 90, 10),
+        (100, 99, 99),
+        (101, 99, 100),
+    ],
 )
 def test_rank_is_the_smallest_that_covers_the_percentage(size: int, percent: int, rank: int) -> None:
     assert nearest_rank(size, percent) == rank
@@ -58,7 +67,7 @@ def test_nothing_has_no_quantiles() -> None:
 
 
 def test_tpot_leaves_out_single_tokens_and_the_unfinished() -> None:
-    """Outputs 1, 3, 5, 4: the second takes (7 − 3)/2 = 2 s a token, the third never ends, the fourth (9 − 3)/3."""
+    """Outputs 1, 3, 5, 4: the second takes (7 − 3)/2 s a token, the third never ends, then (9 − 3)/3."""
     inp = replay_input(ints([0, 1, 2, 3]) * PS_PER_S, [1, 3, 5, 4])
     out = replay_output(
         inp,

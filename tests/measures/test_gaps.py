@@ -54,7 +54,9 @@ def test_many_records_equal_the_expansion() -> None:
 
 def test_quantiles_do_not_depend_on_the_split() -> None:
     """10, 13, 16, 19 as one record or as two."""
-    assert distribution_in_ps([(100, 10, 3, 4, 2)]) == distribution_in_ps([(100, 10, 3, 2, 2), (129, 16, 3, 2, 2)])
+    assert distribution_in_ps([(100, 10, 3, 4, 2)]) == distribution_in_ps(
+        [(100, 10, 3, 2, 2), (129, 16, 3, 2, 2)]
+    )
 
 
 def test_mean_where_int64_would_wrap() -> None:

@@ -117,10 +117,10 @@ def pairs(draw: st.DrawFn) -> tuple[ReplayInput, ReplayOutput, ReplayOutput]:
     inp = replay_input(arrival, crashes=[(at, 0) for at in crashes])
     runs = []
     for _ in range(2):
-        waits = draw(st.lists(st.tuples(st.integers(0, 15), st.integers(0, 15)), min_size=count, max_size=count))
-        runs.append(
-            finished(inp, [(a + w, a + w + s) for a, (w, s) in zip(arrival, waits, strict=True)])
+        waits = draw(
+            st.lists(st.tuples(st.integers(0, 15), st.integers(0, 15)), min_size=count, max_size=count)
         )
+        runs.append(finished(inp, [(a + w, a + w + s) for a, (w, s) in zip(arrival, waits, strict=True)]))
     return inp, runs[0], runs[1]
 
 
@@ -166,7 +166,12 @@ def test_windows_are_united(pair: tuple[ReplayInput, ReplayOutput, ReplayOutput]
 
 def test_default_horizon() -> None:
     """300 s until the reload from the crash exceeds 120 s; the draft's load counts if the cluster has one."""
-    for reload_s, draft, expected_s in ((20, False, 300), (117, False, 300), (200, False, 383), (200, True, 393)):
+    for reload_s, draft, expected_s in (
+        (20, False, 300),
+        (117, False, 300),
+        (200, False, 383),
+        (200, True, 393),
+    ):
         inp = replay_input([0], crashes=[(0, 0)], reload_s=reload_s, draft=draft)
         assert default_horizon_ps(inp.costs, inp.detection_ps) == expected_s * S
     assert default_horizon_ps(inp.costs, np.array([], dtype=np.int64)) == 390 * S

@@ -36,7 +36,7 @@ def literal(
 ) -> tuple[float | None, bool, bool, float | None]:
     """The definition, sample by sample and excursion by excursion, on a list of grid points."""
     x, end = int(inp.crash_ps[0]), max(int(inp.arrival_ps[-1]), int(inp.crash_ps[0]))
-    grid = [at for at in range(x, end + 1, int(options.grid_s) * S)]
+    grid = list(range(x, end + 1, int(options.grid_s) * S))
     ttft = [
         [(a, f - a) for a, f in zip(inp.arrival_ps.tolist(), run.first_ps.tolist(), strict=True) if a >= x]
         for run in runs
@@ -81,7 +81,7 @@ def literal(
 def disturbed(
     draw: st.DrawFn,
 ) -> tuple[ReplayInput, tuple[ReplayOutput, ReplayOutput], tuple[list[GapRecord], list[GapRecord]]]:
-    """A trace of a minute or less; the faulty run is slower in drawn stretches. Many instants lie on grid points."""
+    """A trace of up to 80 s, slower in stretches of the faulty run; many instants lie on grid points."""
     step = draw(st.sampled_from([S, S // 2, S // 3]))
     count = draw(st.integers(2, 60))
     arrival = sorted(draw(st.lists(st.integers(0, 80), min_size=count, max_size=count)))
@@ -90,7 +90,9 @@ def disturbed(
     bad = draw(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 15), st.integers(1, 4000)), max_size=3))
 
     def delay(at: int) -> int:
-        return sum(extra * MS for start, length, extra in bad if start * S <= at - crash < (start + length) * S)
+        return sum(
+            extra * MS for start, length, extra in bad if start * S <= at - crash < (start + length) * S
+        )
 
     base_ttft = draw(st.lists(st.integers(0, 600), min_size=count, max_size=count))
     first0 = [a + t * MS for a, t in zip(arrival, base_ttft, strict=True)]
@@ -140,7 +142,7 @@ def test_recovery_equals_its_definition(
 def slowed(
     slow_ms: dict[range, int], *, arrivals_s: int = 400, crash_s: int = 100
 ) -> tuple[ReplayInput, ReplayOutput, ReplayOutput]:
-    """One arrival a second with a TTFT of 0.5 s, longer by ``slow_ms`` in stretches of seconds after the crash."""
+    """One arrival a second, TTFT 0.5 s, longer by ``slow_ms`` in stretches of seconds after the crash."""
     arrival = [second * S for second in range(arrivals_s + 1)]
     inp = replay_input(arrival, crashes=[(crash_s * S, 0)])
 
@@ -159,10 +161,11 @@ def test_placebo_has_no_impact() -> None:
 
 
 def test_hand_made_recovery() -> None:
-    """The 21 arrivals of seconds 0 … 20 wait 2 s longer: the band is 0.7 s, so 60 samples may hold 6 slow ones.
+    """The 21 arrivals of seconds 0 … 20 wait 2 s longer: the band is 0.7 s, so 60 samples may hold 6 slow
+    ones.
 
-    A window that ends at second t holds the arrivals of t − 59 … t, slow ones from t − 59 to 20: 80 − t of them,
-    6 at t = 74.
+    A window that ends at second t holds the arrivals of t − 59 … t, slow ones from t − 59 to 20: 80 − t of
+    them, 6 at t = 74.
     """
     found = recovery(*slowed({range(0, 21): 2000}), RecoveryOptions())
     assert (found.recovery_time_s, found.censored, found.no_impact) == (74.0, False, False)
