@@ -262,7 +262,7 @@ class Evaluator:
 
 @contextmanager
 def _ctrl_c_ignored() -> Iterator[None]:
-    """Processes started in here inherit it: Ctrl-C is the parent's business alone from their first instant."""
+    """Processes started in here inherit it: Ctrl-C is the parent's business from their first instant."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -98,8 +98,8 @@ def plan_scenarios(
     if source.span_ps < least_ps:
         raise InputError(
             f"{source.source}: spans {source.span_s:.1f} s, too short for its scenarios: it must span "
-            f"{least_ps / PS_PER_S:g} s (tuning and validation segments of warm-up {warmup_ps / PS_PER_S:g} s "
-            f"+ H {horizon_ps / PS_PER_S:g} s each, H between them)"
+            f"{least_ps / PS_PER_S:g} s (two segments, tuning and validation, of warm-up "
+            f"{warmup_ps / PS_PER_S:g} s + H {horizon_ps / PS_PER_S:g} s each, H between them)"
         )
     segment_ps = (source.span_ps - horizon_ps) // 2
     return ScenarioPlan(
