@@ -49,7 +49,8 @@ class Gateway:
         return [int(worker.believed_live) for worker in self.workers]
 
     def queue(self) -> list[int]:
-        return [sum(request.unfinished_at is worker for request in self.requests) for worker in self.workers]
+        servers = Counter(request.unfinished_at for request in self.requests)
+        return [servers[worker] for worker in self.workers]
 
     def held_tokens(self) -> list[int]:
         return [worker.store.held_tokens for worker in self.workers]

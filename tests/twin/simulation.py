@@ -10,6 +10,7 @@ from lumen_policy.replay.contract import NONE, ReplayInput, ReplayOutput, Status
 from .assist import Assist, accepted_drafts
 from .boundary import start_iteration
 from .checkpoint import Copy
+from .checks import check
 from .gateway import Gateway
 from .log import GapLog, InterruptionLog, Outage
 from .report import Snapshot, report
@@ -101,7 +102,7 @@ class Simulation:
         held = sum(self.gateway.held_tokens())
         self.held_integral -= (held - self.held_before) * self.now
         self.held_before = held
-        self._check()
+        check(self)
 
     # (0) Iteration ends.
 
@@ -252,7 +253,8 @@ class Simulation:
             worker.detection_ps = NONE
             self._outage(worker).detection_ps = self.now
             self._start_reload(worker)
-        self.gateway.interrupt(dead, self.now)
+        if dead:
+            self.gateway.interrupt(dead, self.now)
 
     def _start_reload(self, worker: Worker) -> None:
         costs = self.costs
@@ -347,35 +349,3 @@ class Simulation:
                 helping = [assist for assist in self.assists if assist.target is worker]
                 assert len(helping) <= 1
                 start_iteration(self.inputs, worker, helping[0] if helping else None, self.now)
-
-    # What must hold at the end of every instant.
-
-    def _check(self) -> None:
-        for worker in self.workers:
-            allocated = sum(request.pages for request in worker.batch)
-            assert allocated + worker.free_pages == self.costs.pool_pages
-            assert worker.free_pages >= 0
-            assert len(worker.batch) <= self.inputs.max_batch
-            assert worker.store.used_pages <= self.inputs.policy.budget_pages
-            if not worker.up:
-                assert not worker.batch
-                assert worker.iteration is None
-            if not worker.believed_live:
-                assert not worker.store.copies
-                assert not worker.queue
-            if worker.up:
-                on_worker = worker.batch + worker.queue
-                assert len(set(on_worker)) == len(on_worker)
-                assert set(on_worker) == {r for r in self.requests if r.unfinished_at is worker}
-                if worker.iteration is None:
-                    assert worker.batch or not worker.queue
-                    assert all(request.stage is Stage.RESTORING for request in worker.batch)
-        for request in self.requests:
-            assert request.delivered <= request.output
-            for copy in (request.copy, request.old_copy):
-                if copy is not None and not copy.holder.store.frozen:
-                    assert copy in copy.holder.store.copies
-                    assert copy.arrived < request.context
-        live_copies = [copy for w in self.workers if not w.store.frozen for copy in w.store.copies]
-        for copy in live_copies:
-            assert copy in (copy.request.copy, copy.request.old_copy)

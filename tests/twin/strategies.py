@@ -97,10 +97,11 @@ def replay_inputs(draw: st.DrawFn) -> ReplayInput:
 def build_input(choose: Chooser) -> ReplayInput:
     """One replay from a chooser."""
     focus = choose.pick(["any", "restore", "assist"])
-    workers = choose.integer(1 if focus == "any" else 2, 6)
+    workers = choose.integer(1, 6) if focus == "any" else choose.integer(2, 4)
     small_pool = choose.integer(2, 12) if focus == "any" else choose.integer(6, 30)
     pool_pages = choose.pick([small_pool, choose.integer(8, 40), choose.integer(100, 350)])
-    count = choose.pick([choose.integer(1, 8), choose.integer(5, 40), choose.integer(40, 150)])
+    few = choose.integer(1, 8) if focus == "any" else choose.integer(6, 20)
+    count = choose.pick([few, choose.integer(5, 40), choose.integer(40, 150)])
     prompts, outputs = _lengths(choose, count, pool_pages, focus)
     shape = Shape(
         unit_ps=choose.pick([1, 7, 1000, 10**9]),
@@ -146,7 +147,8 @@ def _add_faults(choose: Chooser, calm: ReplayInput, shape: Shape) -> ReplayInput
     output = replay(calm)
     ends = np.concatenate([output.first_ps, output.gap_end_ps, [output.end_ps]])
     busy = [int(ps) for ps in np.unique(np.concatenate([calm.arrival_ps, ends])) if ps >= 0]
-    crashes = _crashes(choose, calm.workers, busy, shape)
+    early = busy if shape.focus == "any" else busy[: len(busy) // 2 + 1]
+    crashes = _crashes(choose, calm.workers, early, shape)
     return replace(
         calm,
         crash_ps=_array([at for at, _ in crashes]),
@@ -168,7 +170,7 @@ def _lengths(choose: Chooser, count: int, pool_pages: int, focus: str) -> tuple[
     if count > 40:
         longest_prompt, longest_output = min(longest_prompt, 120), min(longest_output, 24)
     prompts = choose.integers(count, 1, longest_prompt)
-    outputs = choose.integers(count, 1, longest_output)
+    outputs = choose.integers(count, 1 if focus == "any" else longest_output // 2 + 1, longest_output)
     if choose.integer(0, 2) == 0:  # whole pages, and all alike: everything ends together
         prompts = [PAGE_TOKENS * max(1, prompt // PAGE_TOKENS) for prompt in prompts]
         outputs = [outputs[0]] * count
@@ -245,7 +247,7 @@ def _costs(choose: Chooser, shape: Shape) -> ServingCosts:
         draft_load_ps=unit * choose.integer(0, 3),
         draft_init_ps=unit * choose.integer(0, 3) * choose.pick([1, 1, scale]),
         pool_pages=shape.pool_pages,
-        draft_pool_pages=choose.pick([0, 1, 4, 20, 20, 10**6, 10**6, 10**6]),
+        draft_pool_pages=choose.pick([0, 1, 4, 12, 20, 20] + [10**6] * 6),
         page_bytes=1,
     )
 
@@ -309,7 +311,7 @@ def _policy(choose: Chooser, k: int, shape: Shape, prompts: list[int]) -> Policy
         request_weight=request_weight,
         theta=choose.pick([-1, 0, choose.integer(1, 50), choose.integer(1, 5000), INFINITE]),
         tau_tokens=choose.pick([0, PAGE_TOKENS, choose.integer(1, 200), INFINITE]),
-        guard=choose.pick([False, True]),
+        guard=choose.pick([False, False, True]),
         budget_pages=choose.pick(
             [*([] if restoring else [0]), 1, 2, max(0, pages - 1), pages, pages + 1, shape.pool_pages]
             + [UNLIMITED_PAGES] * 4
