@@ -101,7 +101,7 @@ def build_input(choose: Chooser) -> ReplayInput:
     small_pool = choose.integer(2, 12) if focus == "any" else choose.integer(6, 30)
     pool_pages = choose.pick([small_pool, choose.integer(8, 40), choose.integer(100, 350)])
     few = choose.integer(1, 8) if focus == "any" else choose.integer(6, 20)
-    count = choose.pick([few, choose.integer(5, 40), choose.integer(40, 150)])
+    count = choose.pick([few, few, choose.integer(5, 40), choose.integer(5, 40), choose.integer(40, 150)])
     prompts, outputs = _lengths(choose, count, pool_pages, focus)
     shape = Shape(
         unit_ps=choose.pick([1, 7, 1000, 10**9]),
@@ -167,8 +167,8 @@ def _lengths(choose: Chooser, count: int, pool_pages: int, focus: str) -> tuple[
     pool_tokens = PAGE_TOKENS * pool_pages
     longest_prompt = min(choose.pick([40, 120, 400] + [3, 16] * (focus == "any")), pool_tokens)
     longest_output = min(choose.pick([1, 4, 16, 60, 150] if focus == "any" else [16, 60, 150]), pool_tokens)
-    if count > 40:
-        longest_prompt, longest_output = min(longest_prompt, 120), min(longest_output, 24)
+    longest_prompt = min(longest_prompt, max(32, 4000 // count))
+    longest_output = min(longest_output, max(4, 800 // count))
     prompts = choose.integers(count, 1, longest_prompt)
     outputs = choose.integers(count, 1 if focus == "any" else longest_output // 2 + 1, longest_output)
     if choose.integer(0, 2) == 0:  # whole pages, and all alike: everything ends together
