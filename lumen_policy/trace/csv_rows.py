@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +14,10 @@ from lumen_policy.trace.rows import Rows
 from lumen_policy.trace.source import TraceFile
 from lumen_policy.trace.table import IntArray
 
-__all__ = ["csv_rows", "require"]
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["csv_rows", "csv_rows_with", "require"]
 
 
 def require(file: TraceFile, found: Sequence[str], expected: Sequence[str]) -> None:
@@ -34,30 +38,50 @@ def csv_rows(
     file: TraceFile,
     names: Sequence[str],
     *,
-    arrival: str,
+    arrival: str | None,
     prompt: str,
     output: str,
     unit: str = "s",
     drop_unreadable: bool = False,
-    notes: tuple[str, ...] = (),
 ) -> Rows:
-    """Read three columns of a CSV file.
+    """Read the columns of a CSV file.
 
     Args:
         names: the header.
-        arrival, prompt, output: columns with time, prompt and output tokens.
+        arrival: column with the time; None where there is none (arrivals are 0).
+        prompt, output: columns with prompt and output tokens.
         unit: of a numeric time column.
         drop_unreadable: drop and count rows with a missing or unreadable field instead of refusing the file.
     """
+    rows, _ = csv_rows_with(
+        file, names, arrival=arrival, prompt=prompt, output=output, unit=unit, drop_unreadable=drop_unreadable
+    )
+    return rows
+
+
+def csv_rows_with(
+    file: TraceFile,
+    names: Sequence[str],
+    *,
+    arrival: str | None,
+    prompt: str,
+    output: str,
+    unit: str = "s",
+    drop_unreadable: bool = False,
+    extra: str | None = None,
+) -> tuple[Rows, pl.Series | None]:
+    """As `csv_rows`, with one more text column, row for row."""
     import polars as pl
 
-    require(file, names, (arrival, prompt, output))
+    wanted = [name for name in (arrival, prompt, output, extra) if name is not None]
+    require(file, names, wanted)
     clock = Clock(unit)
-    parts: list[tuple[IntArray, IntArray, IntArray]] = []
+    parts: dict[str, list[IntArray]] = {"time": [], "prompt tokens": [], "output tokens": []}
+    extras: list[pl.Series] = []
     dropped: dict[str, int] = {}
-    for block in read_blocks(file, names, (arrival, prompt, output), drop_ragged=drop_unreadable):
+    for block in read_blocks(file, names, wanted, drop_ragged=drop_unreadable):
         columns = block.columns
-        keep = np.ones(len(columns[arrival]), bool)
+        keep = np.ones(len(columns[prompt]), bool)
         keep[block.blank] = False
         keep[block.ragged] = False
         _count(dropped, "unreadable row", len(block.ragged))
@@ -65,27 +89,28 @@ def csv_rows(
             columns = {name: column.filter(pl.Series(keep)) for name, column in columns.items()}
         lines = np.flatnonzero(keep)
         ok = np.ones(len(lines), bool)
-        parsed = []
-        for name, what in ((arrival, "time"), (prompt, "prompt tokens"), (output, "output tokens")):
+        parsed: dict[str, IntArray] = {}
+        for what, name in zip(parts, (arrival, prompt, output), strict=True):
             bad: list[IntArray] = []
             collect = bad if drop_unreadable else None
+            if name is None:
+                parsed[what] = np.zeros(len(lines), np.int64)
+                continue
             where = _Lines(str(file.path), name, block.first_line, lines)
-            if name == arrival:
-                parsed.append(clock.read(columns[name], where, unreadable=collect))
-            else:
-                parsed.append(tokens(columns[name], where, unreadable=collect))
-            if bad:
-                _count(dropped, f"unreadable {what}", int(ok[bad[0]].sum()))
-                ok[bad[0]] = False
-        if not ok.all():
-            parsed = [column[ok] for column in parsed]
-        parts.append((parsed[0], parsed[1], parsed[2]))
-    if not parts:
+            read = clock.read if what == "time" else tokens
+            parsed[what] = read(columns[name], where, unreadable=collect)
+            for rows in bad:
+                _count(dropped, f"unreadable {what}", int(ok[rows].sum()))
+                ok[rows] = False
+        for what, column in parsed.items():
+            parts[what].append(column if ok.all() else column[ok])
+        if extra is not None:
+            extras.append(columns[extra].filter(pl.Series(ok)))
+    if not parts["time"]:
         raise InputError(f"{file.path}: no rows below the header")
-    arrivals, prompts, outputs = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Rows(
-        arrival_ps=arrivals, prompt_tokens=prompts, output_tokens=outputs, dropped=dropped, notes=notes
-    )
+    arrivals, prompts, outputs = (np.concatenate(column) for column in parts.values())
+    found = Rows(arrival_ps=arrivals, prompt_tokens=prompts, output_tokens=outputs, dropped=dropped)
+    return found, pl.concat(extras) if extras else None
 
 
 class _Lines(Where):

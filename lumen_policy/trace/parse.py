@@ -18,6 +18,7 @@ UNITS = {"s": 12, "ms": 9, "us": 6, "ns": 3}
 """Units of a numeric time column: decimal digits from the unit down to a picosecond."""
 _DATE_FORMATS = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f")
 _ZONED = "%#z"
+_I64_MAX = (1 << 63) - 1
 
 
 class Where:
@@ -93,20 +94,16 @@ class Clock:
             values = values.fill_null(self._parse(text.str.strip_chars()))
         if self._origin is None and values.null_count() < len(values):
             self._origin = values.drop_nulls()[0]
-        frame = values.to_frame("t").select(
-            known=pl.col("t").is_not_null(),
-            t=(pl.col("t") - pl.lit(self._origin or 0, dtype=values.dtype)).cast(pl.Int64, strict=False),
-        )
-        shifted, known = frame["t"], frame["known"]
-        if self._dates:
-            scaled = shifted.is_between(-(2**62) // 1000, 2**62 // 1000)
-            shifted = (frame.with_columns(ok=scaled).select(pl.when("ok").then(pl.col("t") * 1000)))["t"]
+        # Differences beyond int64 picoseconds (106 days) stay at its end; the table refuses such a span.
+        scale = 1000 if self._dates else 1
+        offset = pl.col("t").cast(pl.Int128) - pl.lit(self._origin or 0, dtype=pl.Int128)
+        shifted = values.to_frame("t").select(
+            (offset.clip(-(_I64_MAX // scale), _I64_MAX // scale) * scale).cast(pl.Int64)
+        )["t"]
         if shifted.null_count():
             rows = shifted.is_null().arg_true().to_numpy().astype(np.int64)
             row = int(rows[0])
             if unreadable is None:
-                if known[row]:
-                    raise where.bad(row, text[row], "a time within 90 days of the first one")
                 raise where.bad(row, text[row], "a time stamp" if self._dates else "a number")
             unreadable.append(rows)
             shifted = shifted.fill_null(0)

@@ -36,6 +36,7 @@ def read_trace(
     """
     file = TraceFile(Path(path))
     reader = recognise(file) if format is None else by_name(format)
-    rows = reader.read(file, options or ReadOptions())
-    trace = rows.trace(Path(path).name, reader.name)
+    options = options or ReadOptions()
+    rows = reader.read(file, options)
+    trace = rows.trace(Path(path).name, reader.name, options.window_s)
     return trace if limit is None else first(trace, limit)

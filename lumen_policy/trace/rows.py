@@ -12,6 +12,8 @@ from lumen_policy.trace.table import MAX_SPAN_PS, PS_PER_S, Accounting, IntArray
 
 __all__ = ["Rows"]
 
+_I64_MAX = (1 << 63) - 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
@@ -32,25 +34,38 @@ class Rows:
     notes: tuple[str, ...] = ()
     prefix: PrefixBlocks | None = None
 
-    def trace(self, source: str, format_name: str) -> Trace:
+    def trace(self, source: str, format_name: str, window_s: tuple[float, float] | None = None) -> Trace:
         """The trace: rows without a prompt or an output dropped, the rest in stable order of arrival, from 0.
+
+        Args:
+            source: the file's name.
+            format_name: the reader's name.
+            window_s: keep start ≤ time < end, seconds from the earliest row.
 
         Raises:
             InputError: no request is left, or the trace spans more than 90 days.
         """
         arrival, prompt, output = self.arrival_ps, self.prompt_tokens, self.output_tokens
-        no_prompt = prompt == 0
-        no_output = (output == 0) & ~no_prompt
+        outside = np.zeros(len(arrival), bool)
+        notes = self.notes
+        if window_s is not None and len(arrival):
+            first = int(arrival.min())
+            start, end = (min(first + round(edge * PS_PER_S), _I64_MAX) for edge in window_s)
+            outside = (arrival < start) | (arrival >= end)
+            notes = (*notes, f"window {window_s[0]:g} … {window_s[1]:g} s")
+        no_prompt = (prompt == 0) & ~outside
+        no_output = (output == 0) & ~no_prompt & ~outside
         reasons = {
             **self.dropped,
+            "outside the window": int(outside.sum()),
             "zero prompt tokens": int(no_prompt.sum()),
             "zero output tokens": int(no_output.sum()),
         }
         read = len(arrival) + sum(self.dropped.values())
-        accounting = Accounting.of(read, reasons, self.notes)
+        accounting = Accounting.of(read, reasons, notes)
         rows: IntArray | None = None
         if accounting.kept < len(arrival):
-            rows = np.flatnonzero(~(no_prompt | no_output))
+            rows = np.flatnonzero(~(no_prompt | no_output | outside))
             arrival = arrival[rows]
         late = int((arrival[1:] < arrival[:-1]).sum())
         if late:
@@ -64,7 +79,9 @@ class Rows:
             span = int(arrival[-1]) - int(arrival[0])
             if span > MAX_SPAN_PS:
                 days = span / PS_PER_S / 86_400
-                raise InputError(f"{source}: spans {days:.1f} days; at most 90 are allowed")
+                raise InputError(
+                    f"{source}: spans {days:.1f} days; at most 90 are allowed (--window START:END cuts it)"
+                )
             arrival = arrival - arrival[0]
         return Trace(
             arrival_ps=arrival,

@@ -96,7 +96,7 @@ def superpose(trace: Trace, target_rate_per_s: float, seed: int, *, period_ps: i
     total = round(target_rate_per_s * (period_ps / PS_PER_S))
     if total < 1:
         raise InputError(
-            f"{trace.source}: {target_rate_per_s:g} requests/s for {period_ps / PS_PER_S:g} s leave no request"
+            f"{trace.source}: {target_rate_per_s:g} requests/s leave no request in {period_ps / PS_PER_S:g} s"
         )
     if total > MAX_REQUESTS:
         raise InputError(f"{trace.source}: {target_rate_per_s:g} requests/s make {total} requests; too many")

@@ -21,11 +21,13 @@ class Format(Protocol):
     Attributes:
         name: what `--format` takes.
         summary: one line on what it reads.
+        kind: ``requests``, ``lengths`` (no times) or ``rate_windows`` (no requests).
         generic: tried only where no specific format recognises the file.
     """
 
     name: str
     summary: str
+    kind: str
     generic: bool
 
     def recognises(self, file: TraceFile) -> bool:

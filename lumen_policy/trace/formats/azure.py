@@ -22,6 +22,7 @@ _COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 class _Azure:
     name = "azure"
     summary = "Azure/Splitwise CSV: TIMESTAMP,ContextTokens,GeneratedTokens"
+    kind = "requests"
     generic = False
 
     def recognises(self, file: TraceFile) -> bool:

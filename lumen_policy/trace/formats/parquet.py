@@ -8,6 +8,7 @@ import numpy as np
 
 from lumen_policy.errors import InputError
 from lumen_policy.trace.csv_rows import require
+from lumen_policy.trace.evidence import time_unit_of
 from lumen_policy.trace.options import FIELDS, ReadOptions
 from lumen_policy.trace.parse import Clock, Where, tokens
 from lumen_policy.trace.rows import Rows
@@ -25,6 +26,7 @@ _SLICE_ROWS = 1 << 20
 class _Parquet:
     name = "parquet"
     summary = "Parquet with arrival_s, prompt_tokens, output_tokens (or --map)"
+    kind = "requests"
     generic = True
 
     def recognises(self, file: TraceFile) -> bool:
@@ -44,7 +46,9 @@ class _Parquet:
             kind = frame.schema[name]
             if not (kind.is_numeric() or kind in (pl.String, pl.Datetime) or isinstance(kind, pl.Datetime)):
                 raise InputError(f"{file.path}: column {name!r} has type {kind}; expected numbers")
-        clock = Clock(options.time_unit or "s")
+        sample = frame[columns[0]].head(1).to_list()
+        unit, notes = time_unit_of(file, columns[0], sample[0] if sample else "", options)
+        clock = Clock(unit)
         parts: list[list[IntArray]] = []
         # Numbers go through their shortest decimal text, so that a float and a written decimal mean the same
         # instant.
@@ -58,7 +62,7 @@ class _Parquet:
         if not parts:
             raise InputError(f"{file.path}: no rows")
         arrival, prompt, output = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return Rows(arrival_ps=arrival, prompt_tokens=prompt, output_tokens=output)
+        return Rows(arrival_ps=arrival, prompt_tokens=prompt, output_tokens=output, notes=notes)
 
 
 def _text(column: pl.Series) -> pl.Series:
