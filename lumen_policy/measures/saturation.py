@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from math import isqrt
+from fractions import Fraction
 
 import numpy as np
 
-from lumen_policy.measures.distributions import nearest_rank
-from lumen_policy.measures.times import RequestTimes, number_in_system, request_times
+from lumen_policy.measures.times import number_in_system, request_times
 from lumen_policy.replay.contract import IntArray, ReplayInput, ReplayOutput
 
 __all__ = ["Saturation", "saturation", "saturation_of_numbers"]
 
-_INSTANTS = 1000
+_PARTS = 10
+_PART_INSTANTS = 100
+_INSTANTS = _PARTS * _PART_INSTANTS
 _QUARTER = _INSTANTS // 4
+_FILLING_PARTS = 2
 _GROWTH_PERCENT = 5
 _NOISE_DEVIATIONS = 2
-_TAIL_FACTOR = 2
-_TAIL_MARGIN_REQUESTS = 10
+_RESIDENCE_FACTOR = 2
+_MARGIN_REQUESTS = 10
 
 
 class Saturation(StrEnum):
@@ -30,22 +32,24 @@ class Saturation(StrEnum):
 
 
 def saturation(inp: ReplayInput, fault_free: ReplayOutput) -> Saturation:
-    """The label of a fault-free run, from the number in the system while requests arrive.
+    """The label of a fault-free run, from the number in the system N(t) between first and last arrival.
 
-    N(t) is read at 1,000 evenly spaced instants between the first and the last arrival (the middles of 1,000
-    equal parts); m₂ and m₄ are its means over the second and the fourth quarter, A the arrivals between the
-    middles of these quarters.
+    N is read at 1,000 evenly spaced instants (the middles of 1,000 equal parts of that span).
 
-    * overloaded: m₄ − m₂ ≥ 5 % of A and m₄ − m₂ ≥ 2·√A. What arrives between the two middles and is not
-      served stays in the system, so m₄ − m₂ = A·(1 − capacity/rate) in a fluid: at least 5 % means the rate
-      exceeds the capacity by 5.3 % or more; at capacity N is a random walk of about one request's deviation
-      per arrival, hence 2·√A. The first quarter is left out: there the system fills.
-    * backlogged: not overloaded, and the 99th percentile of N > 2 · its median + 10: queues form, hold more
-      than twice the usual number for 1 % of the time or longer, and clear. For one server with Poisson
-      arrivals and equal service times that starts at about 87 % of its capacity.
+    * overloaded: N grows by what the cluster cannot serve. m₂ and m₄ are the means of N over the second and
+      the fourth quarter, A the arrivals between the middles of these quarters; m₄ − m₂ ≥ 5 % of A and ≥ 2·√A.
+      In a fluid m₄ − m₂ = A·(1 − capacity/rate), so 5 % means a rate 5.3 % above the capacity. At capacity N
+      is a random walk with a deviation of about one per arrival, hence 2·√A.
+    * backlogged: not overloaded, but queues form. The span is cut into ten equal parts; n is the mean of N
+      in a part, d the departures in it. By Little's law n/d is the residence time in units of the part. With
+      r the smallest n/d, the run is backlogged if in some part n > 2·r·d + 10: requests stay more than twice
+      as long as in the calmest part, and by more than 10 requests. A trace whose rate varies without
+      queueing is not backlogged, since n and d vary together.
     * stable: otherwise.
 
-    Valid for: spans of several mean E2E; in a shorter one the system is still filling, which reads as
+    While the system fills nothing can be told: the first quarter and the first two parts are left out.
+
+    Valid for: spans of several mean E2E; in a shorter one the system fills throughout, which reads as
     overloaded. A trace that arrives in one instant is backlogged if it has several requests.
     """
     times = request_times(inp, fault_free)
@@ -54,41 +58,42 @@ def saturation(inp: ReplayInput, fault_free: ReplayOutput) -> Saturation:
     first, span = int(times.arrival_ps[0]), int(times.arrival_ps[-1] - times.arrival_ps[0])
     if span == 0:
         return Saturation.STABLE if times.arrival_ps.size == 1 else Saturation.BACKLOGGED
-    at = first + _middles(span, _INSTANTS)
-    return saturation_of_numbers(number_in_system(times, at), _arrivals_between(times, first, span))
+    number = number_in_system(times, _places(first, span, range(1, 2 * _INSTANTS, 2), 2 * _INSTANTS))
+    left = _count_between(
+        np.sort(times.last_ps[times.finished]), _places(first, span, range(_PARTS + 1), _PARTS)
+    )
+    arrived = _count_between(times.arrival_ps, _places(first, span, (3, 7), 8))
+    return saturation_of_numbers(number, left, int(arrived[0]))
 
 
-def saturation_of_numbers(number: IntArray, arrivals: int) -> Saturation:
+def saturation_of_numbers(number: IntArray, departures: IntArray, arrivals: int) -> Saturation:
     """The rule of ``saturation``.
 
     Args:
         number: shape (1000,), N at evenly spaced instants.
+        departures: shape (10,), in ten equal parts of the span.
         arrivals: A.
     """
-    growth = int(number[-_QUARTER:].sum()) - int(number[_QUARTER : 2 * _QUARTER].sum())
-    enough = arrivals * _QUARTER
-    if 100 * growth >= _GROWTH_PERCENT * enough and growth >= _NOISE_DEVIATIONS * _root(arrivals):
+    growth = Fraction(int(number[-_QUARTER:].sum()) - int(number[_QUARTER : 2 * _QUARTER].sum()), _QUARTER)
+    enough = growth >= Fraction(_GROWTH_PERCENT, 100) * arrivals
+    if growth > 0 and enough and growth**2 >= _NOISE_DEVIATIONS**2 * arrivals:
         return Saturation.OVERLOADED
-    median, tail = (
-        int(value)
-        for value in np.sort(number)[[nearest_rank(_INSTANTS, 50) - 1, nearest_rank(_INSTANTS, 99) - 1]]
-    )
-    if tail > _TAIL_FACTOR * median + _TAIL_MARGIN_REQUESTS:
+    mean = [
+        Fraction(total, _PART_INSTANTS)
+        for total in number.reshape(_PARTS, _PART_INSTANTS).sum(axis=1)[_FILLING_PARTS:].tolist()
+    ]
+    left: list[int] = departures[_FILLING_PARTS:].tolist()
+    residence = min((n / d for n, d in zip(mean, left, strict=True) if d), default=Fraction(0))
+    if any(n > _RESIDENCE_FACTOR * residence * d + _MARGIN_REQUESTS for n, d in zip(mean, left, strict=True)):
         return Saturation.BACKLOGGED
     return Saturation.STABLE
 
 
-def _root(arrivals: int) -> int:
-    """√arrivals in the scale of a quarter's sum of N."""
-    return isqrt(arrivals * _QUARTER * _QUARTER)
+def _places(first: int, span: int, numerators: tuple[int, ...] | range, denominator: int) -> IntArray:
+    """Instants first + span · numerator / denominator, rounded down."""
+    return np.array([first + span * numerator // denominator for numerator in numerators], dtype=np.int64)
 
 
-def _middles(span: int, parts: int) -> IntArray:
-    return np.array([span * (2 * part + 1) // (2 * parts) for part in range(parts)], dtype=np.int64)
-
-
-def _arrivals_between(times: RequestTimes, first: int, span: int) -> int:
-    """Arrivals between the middle of the second and the middle of the fourth quarter."""
-    edges = np.array([first + span * 3 // 8, first + span * 7 // 8], dtype=np.int64)
-    before = np.searchsorted(times.arrival_ps, edges, side="right")
-    return int(before[1] - before[0])
+def _count_between(instants: IntArray, edges: IntArray) -> IntArray:
+    """How many sorted instants lie in each (edge, next edge]."""
+    return np.diff(np.searchsorted(instants, edges, side="right"))

@@ -34,15 +34,24 @@ class RequestTimes:
 
 def request_times(inp: ReplayInput, out: ReplayOutput) -> RequestTimes:
     """The named times of every request that was not refused."""
-    index = np.flatnonzero((out.status == Status.FINISHED) | (out.status == Status.PENDING))
-    first, last = out.first_ps[index], out.last_ps[index]
+    finished = out.status == Status.FINISHED
+    index = np.flatnonzero(finished | (out.status == Status.PENDING))
+    arrival, first, last = inp.arrival_ps, out.first_ps, out.last_ps
+    if index.size < finished.size:
+        arrival, first, last, finished = arrival[index], first[index], last[index], finished[index]
     return RequestTimes(
         index=index,
-        arrival_ps=inp.arrival_ps[index],
-        first_ps=np.where(first == NONE, out.end_ps, first),
-        last_ps=np.where(last == NONE, out.end_ps, last),
-        finished=out.status[index] == Status.FINISHED,
+        arrival_ps=arrival,
+        first_ps=_known(first, out.end_ps),
+        last_ps=_known(last, out.end_ps),
+        finished=finished,
     )
+
+
+def _known(times_ps: IntArray, end_ps: int) -> IntArray:
+    """``times_ps`` with the end for NONE; a copy only if there is one."""
+    missing = times_ps == NONE
+    return np.where(missing, end_ps, times_ps) if missing.any() else times_ps
 
 
 def check_pair(faulty: RequestTimes, fault_free: RequestTimes) -> None:

@@ -82,12 +82,13 @@ def disturbed(
     draw: st.DrawFn,
 ) -> tuple[ReplayInput, tuple[ReplayOutput, ReplayOutput], tuple[list[GapRecord], list[GapRecord]]]:
     """A trace of up to 80 s, slower in stretches of the faulty run; many instants lie on grid points."""
-    step = draw(st.sampled_from([S, S // 2, S // 3]))
-    count = draw(st.integers(2, 60))
+    step = draw(st.sampled_from([S, S, S // 2, S // 3]))
+    count = draw(st.integers(20, 60))
     arrival = sorted(draw(st.lists(st.integers(0, 80), min_size=count, max_size=count)))
     arrival = [at * step for at in arrival]
-    crash = draw(st.integers(0, 30)) * S
-    bad = draw(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 15), st.integers(1, 4000)), max_size=3))
+    crash = draw(st.integers(0, 12)) * S
+    stretch = st.tuples(st.integers(0, 40), st.integers(1, 15), st.integers(100, 9000))
+    bad = draw(st.lists(stretch, min_size=1, max_size=3))
 
     def delay(at: int) -> int:
         return sum(
