@@ -1,16 +1,15 @@
-"""The JSON documents of replays: one versioned shape, sorted keys, finite numbers only."""
+"""What the documents of replays and comparisons hold, and what a result came from."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 
 from lumen_policy.digests import code_digest, content_digest, library_versions
-from lumen_policy.errors import ReplayError
+from lumen_policy.document import SCHEMA_VERSION
 from lumen_policy.measures.impact import excess_e2e
 from lumen_policy.measures.summary import Impact, ReplaySummary
 from lumen_policy.paired import PairedRun, Pairing
@@ -20,16 +19,12 @@ from lumen_policy.settings import Settings, keys
 from lumen_policy.workload import Workload
 
 __all__ = [
-    "SCHEMA_VERSION",
     "compare_document",
-    "encode_document",
     "manifest",
     "policy_section",
     "replay_document",
     "settings_section",
 ]
-
-SCHEMA_VERSION = 1
 
 
 def replay_document(workload: Workload, pairing: Pairing, run: PairedRun) -> dict[str, Any]:
@@ -111,29 +106,6 @@ def manifest(workload: Workload, argv: Sequence[str]) -> dict[str, Any]:
         },
         "versions": library_versions(),
     }
-
-
-def encode_document(document: Mapping[str, Any]) -> bytes:
-    """JSON with sorted keys and one final newline.
-
-    Raises:
-        ReplayError: a number that is not finite, which JSON cannot hold.
-    """
-    plain = msgspec.to_builtins(document, builtin_types=(Decimal,), order="sorted")
-    _refuse_non_finite(plain, "")
-    encoder = msgspec.json.Encoder(order="sorted", decimal_format="number")
-    return msgspec.json.format(encoder.encode(plain), indent=2) + b"\n"
-
-
-def _refuse_non_finite(value: Any, where: str) -> None:
-    if isinstance(value, dict):
-        for name, item in value.items():
-            _refuse_non_finite(item, f"{where}.{name}")
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            _refuse_non_finite(item, f"{where}[{number}]")
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise ReplayError(f"result{where}: {value} is not a finite number")
 
 
 def _cluster_section(pairing: Pairing) -> dict[str, Any]:

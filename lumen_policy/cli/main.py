@@ -21,7 +21,7 @@ _BAD_INPUT, _OWN_FAILURE, _INTERRUPTED, _BROKEN_PIPE = 2, 1, 130, 141
 
 app = typer.Typer(
     name=_NAME,
-    help="Failure recovery in distributed LLM serving: replay crashes over a trace, tune the recovery policy.",
+    help="Failure recovery in distributed LLM serving: replay crashes over a trace, tune recovery policies.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -48,7 +48,7 @@ def _root(
 
 def _mount() -> None:
     """Adds every command module; each has a ``register(app)``."""
-    for name in ("replay", "compare", "tune", "policy", "trace", "costs", "config"):
+    for name in ("replay", "compare", "costs", "config"):
         import_module(f"lumen_policy.cli.{name}").register(app)
 
 

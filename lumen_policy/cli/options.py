@@ -24,7 +24,7 @@ _METAVARS = {"int": "N", "float": "X", "decimal": "X", "tokens": "N", "text": "T
 
 def with_settings(
     *groups: Group, trace: bool = True, without: tuple[str, ...] = ()
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Callable[[Callable[..., Any]], Any]:
     """Gives a command the flags of some groups of keys, ``--config`` and the TRACE argument.
 
     The command's first parameter ``settings`` gets the merged, checked settings; flags win over the file.
@@ -35,26 +35,27 @@ def with_settings(
         without: keys of these groups that are no flags here.
     """
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(command: Callable[..., Any]) -> Any:
         flags = [key for key in keys() if key.flag and key.group in groups and key.name not in without]
         own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
 
-        @wraps(command)
-        def wrapper(**given: Any) -> Any:
+        def flagged(**given: Any) -> Any:
             stated = {key.name: given.pop(key.name) for key in flags}
             if trace:
                 stated["trace"] = given.pop("trace")
             settings = merged_settings(given.pop("config"), stated)
             return command(settings, **given)
 
+        wrapper: Any = wraps(command)(flagged)
         parameters = [_parameter(key) for key in flags]
         parameters.append(_named("config", str, typer.Option("--config", metavar="FILE", help=_CONFIG_HELP)))
         if trace:
-            parameters.insert(0, _named("trace", str, typer.Argument(metavar="[TRACE]", help=_TRACE_HELP)))
+            parameters.insert(0, _named("trace", str, typer.Argument(metavar="TRACE", help=_TRACE_HELP)))
         parameters += [item.replace(kind=inspect.Parameter.KEYWORD_ONLY) for item in own]
-        wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        wrapper.__signature__ = inspect.Signature(parameters)
         wrapper.__annotations__ = {item.name: item.annotation for item in parameters}
-        del wrapper.__wrapped__  # type: ignore[attr-defined]
+        # typer would otherwise read the wrapped command's hints
+        del wrapper.__wrapped__
         return wrapper
 
     return decorate

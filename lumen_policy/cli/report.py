@@ -11,7 +11,7 @@ __all__ = ["write_document", "write_notices"]
 
 def write_document(document: Mapping[str, Any]) -> None:
     """One JSON document on stdout."""
-    from lumen_policy.result import encode_document
+    from lumen_policy.document import encode_document
 
     sys.stdout.write(encode_document(document).decode())
     sys.stdout.flush()

@@ -1,0 +1,55 @@
+"""``lumen-tune replay``: one policy over a trace and its crashes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lumen_policy.cli.options import Json, Quiet, with_settings
+from lumen_policy.settings import Settings
+
+__all__ = ["register"]
+
+PerRequest = Annotated[
+    str | None,
+    typer.Option("--per-request", metavar="OUT.parquet|csv", help="One row per request, written to a file."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("replay")(_replay)
+
+
+@with_settings("cluster", "trace", "policy", "faults", "measures")
+def _replay(
+    settings: Settings, *, per_request: PerRequest = None, json: Json = False, quiet: Quiet = False
+) -> None:
+    """Replay a trace under a recovery policy, paired with its fault-free run."""
+    from lumen_policy.cli.report import write_document, write_notices
+    from lumen_policy.faults import parse_crashes
+    from lumen_policy.paired import Pairing
+    from lumen_policy.per_request import check_output, write_per_request
+    from lumen_policy.policy_choice import choose_policy
+    from lumen_policy.result import replay_document
+    from lumen_policy.workload import prepare
+
+    if per_request is not None:
+        check_output(per_request)
+    crashes = parse_crashes(settings.crash)
+    notices: list[str] = []
+    workload = prepare(settings, notices)
+    pairing = Pairing(workload.cluster, workload.trace, crashes)
+    policy = choose_policy(settings.policy, settings, pairing, notices)
+    write_notices(notices, quiet=quiet)
+    run = pairing.run(policy)
+    document = replay_document(workload, pairing, run)
+    if per_request is not None:
+        write_per_request(per_request, run.faulty)
+    if json:
+        write_document(document)
+        return
+    from lumen_policy.cli.render import print_replay
+
+    print_replay(document)
