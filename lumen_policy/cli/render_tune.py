@@ -21,8 +21,8 @@ def print_tuned(document: Mapping[str, Any], folder: Path) -> None:
         f"{search['load']:g} ({search['rate_per_s']:.2f} requests/s), {search['victims']} of "
         f"{manifest['cluster']['workers']} workers crash after {search['warmup_s']:g} s, "
         f"H = {search['horizon_s']:g} s",
-        f"search    {document['trials']['done']} trials, {document['trials']['replayed']} of them replayed; the "
-        f"optimizer took {100 * document['cost']['optimizer_share_of_cpu']:.0f} % of the CPU time",
+        f"search    {document['trials']['done']} trials, {document['trials']['replayed']} of them replayed; "
+        f"the optimizer took {100 * document['cost']['optimizer_share_of_cpu']:.0f} % of the CPU time",
         "",
     )
     if document["validation"] is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -29,7 +29,7 @@ __all__ = [
     "spec_of",
 ]
 
-API_VERSION = "lumen-tune/v1"
+API_VERSION: Final = "lumen-tune/v1"
 
 # `$(?!\n)`: in Python `$` also matches before a last newline, in ECMA it does not; so both read it alike.
 _NUMBER = r"(0|[1-9][0-9]{0,29})(\.[0-9]{1,40})?"
