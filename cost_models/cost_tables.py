@@ -39,18 +39,18 @@ class PrefillCost:
     """A prompt alone on the worker, in chunks of the token budget, to its first token."""
 
     tokens: int
-    seconds: float
+    duration_s: float
     flop: int
     fits: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeCost:
-    """One decode iteration of ``batch`` sequences of ``context_tokens`` each; ``fits`` in the KV pool or not."""
+    """One decode iteration of ``batch`` sequences of ``context_tokens`` each; whether their KV ``fits``."""
 
     batch: int
     context_tokens: int
-    seconds: float
+    duration_s: float
     fits: bool
 
 
@@ -60,7 +60,7 @@ class RestoreCost:
 
     tokens: int
     kv_bytes: int
-    seconds: float
+    duration_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +74,10 @@ class VerifyCost:
     k: int
     batch: int
     context_tokens: int
-    verify_seconds: float
-    draft_seconds: float
-    round_trip_seconds: float
-    plain_seconds: float
+    verify_s: float
+    draft_s: float
+    round_trip_s: float
+    plain_s: float
     break_even_tokens: float
 
 
@@ -85,20 +85,20 @@ class VerifyCost:
 class ReloadCost:
     """A worker's way back after the crash is detected; detection itself is not in it.
 
-    Without a draft the worker rejoins after ``total_seconds``. With one the draft is loaded first: it helps from
-    ``draft_ready_seconds`` on, and the rejoin is ``rejoin_with_draft_seconds`` after detection. The draft fields
+    Without a draft the worker rejoins after ``total_s``. With one the draft is loaded first: it helps from
+    ``draft_ready_s`` on, and the rejoin is ``rejoin_with_draft_s`` after detection. The draft fields
     are None without a draft.
     """
 
-    process_restart_seconds: float
-    storage_read_seconds: float
-    host_to_device_seconds: float
-    engine_init_seconds: float
-    total_seconds: float
-    draft_load_seconds: float | None
-    draft_init_seconds: float | None
-    draft_ready_seconds: float | None
-    rejoin_with_draft_seconds: float | None
+    process_restart_s: float
+    storage_read_s: float
+    host_to_device_s: float
+    engine_init_s: float
+    total_s: float
+    draft_load_s: float | None
+    draft_init_s: float | None
+    draft_ready_s: float | None
+    rejoin_with_draft_s: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ class CostTables:
 
 
 def prefill_s(model: IterationModel, tokens: int, token_budget: int) -> float:
-    """A prompt alone on the worker: one iteration per chunk of ``token_budget`` tokens; the last samples a row.
+    """A prompt alone on the worker, an iteration per chunk of ``token_budget``; the last samples a row.
 
     Args:
         model: coefficients of the iteration.
@@ -188,7 +188,7 @@ def cost_tables(
         prefill=tuple(
             PrefillCost(
                 tokens=tokens,
-                seconds=prefill_s(target, tokens, token_budget),
+                duration_s=prefill_s(target, tokens, token_budget),
                 flop=model.prefill_flop(tokens),
                 fits=_pages(tokens) <= pages,
             )
@@ -198,7 +198,7 @@ def cost_tables(
             DecodeCost(
                 batch=batch,
                 context_tokens=context,
-                seconds=_decode_s(target, batch, context),
+                duration_s=_decode_s(target, batch, context),
                 fits=batch * _pages(context) <= pages,
             )
             for batch in batches
@@ -208,7 +208,7 @@ def cost_tables(
             RestoreCost(
                 tokens=tokens,
                 kv_bytes=tokens // PAGE_TOKENS * PAGE_TOKENS * model.kv_bytes_per_token,
-                seconds=float(restore_s(model, hardware, tensor_parallel, tokens // PAGE_TOKENS)),
+                duration_s=float(restore_s(model, hardware, tensor_parallel, tokens // PAGE_TOKENS)),
             )
             for tokens in lengths_tokens
         ),
@@ -260,10 +260,10 @@ def _verify_costs(
                     k=k,
                     batch=batch,
                     context_tokens=VERIFY_CONTEXT_TOKENS,
-                    verify_seconds=float(verify),
-                    draft_seconds=float(drafting),
-                    round_trip_seconds=float(round_trip),
-                    plain_seconds=plain,
+                    verify_s=float(verify),
+                    draft_s=float(drafting),
+                    round_trip_s=float(round_trip),
+                    plain_s=plain,
                     break_even_tokens=float(verify + drafting + round_trip) / plain,
                 )
             )
@@ -285,13 +285,13 @@ def _reload_cost(
         draft_ready = float(restart + load + hardware.draft_init_s.exact())
         rejoin = float(total + load + hardware.draft_init_s.exact())
     return ReloadCost(
-        process_restart_seconds=float(restart),
-        storage_read_seconds=float(storage),
-        host_to_device_seconds=float(to_device),
-        engine_init_seconds=float(init),
-        total_seconds=float(total),
-        draft_load_seconds=draft_load,
-        draft_init_seconds=draft_init,
-        draft_ready_seconds=draft_ready,
-        rejoin_with_draft_seconds=rejoin,
+        process_restart_s=float(restart),
+        storage_read_s=float(storage),
+        host_to_device_s=float(to_device),
+        engine_init_s=float(init),
+        total_s=float(total),
+        draft_load_s=draft_load,
+        draft_init_s=draft_init,
+        draft_ready_s=draft_ready,
+        rejoin_with_draft_s=rejoin,
     )

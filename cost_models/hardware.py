@@ -120,6 +120,10 @@ class HardwareProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     draft_init_s: Sourced
 
     def __post_init__(self) -> None:
+        if self.host_link.latency_s > _MAX_SECONDS:
+            raise CostModelError(
+                f"host_link: latency_s is {self.host_link.latency_s:g}, allowed: ≤ {_MAX_SECONDS:g} s"
+            )
         for field, (unit, highest, zero_allowed) in _FIELD_RULES.items():
             figure = getattr(self, field)
             if figure.unit != unit:

@@ -12,9 +12,10 @@ from cost_models.hardware import HardwareProfile
 from cost_models.model_spec import ModelSpec
 from cost_models.serving_costs import IterationCosts
 
-__all__ = ["IterationModel", "iteration_model", "to_ps"]
+__all__ = ["MAX_ITERATION_PS", "IterationModel", "iteration_model", "to_ps"]
 
 MAX_ITERATION_PS = 2**50
+"""Iterations stay below this, so that sums of them stay far from 64 bits."""
 
 
 def to_ps(seconds: Fraction) -> int:
@@ -94,12 +95,16 @@ class IterationModel:
         Args:
             max_tokens: the largest n.
             max_rows: the largest number of sampled rows.
+
+        Raises:
+            CostModelError: an iteration could last ``MAX_ITERATION_PS`` or more.
         """
-        for count, slope in ((max_tokens, self.linear_token_s), (max_rows, self.head_row_s)):
-            if count * to_ps(slope) >= MAX_ITERATION_PS:
-                raise CostModelError(
-                    f"an iteration of {count} tokens takes {float(count * slope):.0f} s: too long"
-                )
+        longest_s = self.seconds(max_tokens, rows=max_rows)
+        if to_ps(longest_s) >= MAX_ITERATION_PS:
+            raise CostModelError(
+                f"an iteration of {max_tokens} tokens takes {float(longest_s):.0f} s, allowed: "
+                f"< {MAX_ITERATION_PS / 1e12:.0f} s"
+            )
         n = np.arange(max_tokens + 1, dtype=np.int64)
         large = np.maximum(0, n - self.large_step_tokens)
         compute_ps = (n - large) * to_ps(self.linear_token_s) + large * to_ps(self.large_step_token_s)

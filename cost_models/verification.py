@@ -29,7 +29,7 @@ def verify_s(
 
 
 def draft_s(draft: IterationModel, *, sequences: int, k: int, context_tokens: int) -> Fraction:
-    """k decode iterations of the draft over the batch, the context growing by one token a sequence and step."""
+    """k decode iterations of the draft over the batch, each sequence's context growing by one a step."""
     return sum(
         (
             draft.seconds(

@@ -15,6 +15,8 @@ from cost_models.serving_costs import PAGE_TOKENS, IterationCosts, ServingCosts
 
 __all__ = ["serving_costs"]
 
+_MAX_TRANSFER_PS = 2**60
+
 
 def serving_costs(
     *,
@@ -73,6 +75,7 @@ def serving_costs(
                 f"{max_context_tokens} tokens) to {pages} (what memory holds)"
             )
         pages = kv_pages
+    verify_context_ppm = round(hardware.verify_context_ratio.exact() * 10**6)
     n_max = max(token_budget, max_batch)
     target_costs = iteration_model(model, hardware, tensor_parallel).integer_costs(
         max_tokens=n_max, max_rows=n_max
@@ -80,7 +83,7 @@ def serving_costs(
     _check_longest(
         target_costs,
         pairs=n_max * max_context_tokens,
-        context_tokens=max_batch * max_context_tokens,
+        context_tokens=max_batch * max_context_tokens * verify_context_ppm // 10**6,
         sequences=max_batch,
     )
     draft_costs = None
@@ -94,23 +97,36 @@ def serving_costs(
             context_tokens=max_batch * max_context_tokens,
             sequences=max_batch,
         )
+    restore_ps = restore_table_ps(model, hardware, tensor_parallel, longest_pages)
+    full_load_ps = to_ps(weight_load_s(model, hardware, tensor_parallel))
+    draft_load_ps = 0 if draft is None else to_ps(weight_load_s(draft, hardware, tensor_parallel))
+    _check_transfer("restoring the longest request", restore_ps[-1])
+    _check_transfer("loading the weights", full_load_ps)
+    _check_transfer("loading the draft's weights", draft_load_ps)
     return ServingCosts(
         target=target_costs,
         draft=draft_costs,
-        verify_context_ppm=round(hardware.verify_context_ratio.exact() * 10**6),
+        verify_context_ppm=verify_context_ppm,
         draft_round_trip_ps=to_ps(hardware.draft_round_trip_s.exact()),
-        restore_ps=np.array(
-            restore_table_ps(model, hardware, tensor_parallel, longest_pages), dtype=np.int64
-        ),
+        restore_ps=np.array(restore_ps, dtype=np.int64),
         restart_ps=to_ps(hardware.process_restart_s.exact()),
-        full_load_ps=to_ps(weight_load_s(model, hardware, tensor_parallel)),
+        full_load_ps=full_load_ps,
         engine_init_ps=to_ps(hardware.engine_init_s.exact()),
-        draft_load_ps=0 if draft is None else to_ps(weight_load_s(draft, hardware, tensor_parallel)),
+        draft_load_ps=draft_load_ps,
         draft_init_ps=0 if draft is None else to_ps(hardware.draft_init_s.exact()),
         pool_pages=pages,
         draft_pool_pages=0 if draft is None else draft_pool_pages(model, draft, hardware, tensor_parallel),
         page_bytes=model.kv_bytes_per_token * PAGE_TOKENS,
     )
+
+
+def _check_transfer(what: str, duration_ps: int) -> None:
+    """Refuse transfers of weeks: a bandwidth in the wrong unit, and the end of 64-bit picoseconds."""
+    if duration_ps >= _MAX_TRANSFER_PS:
+        raise CostModelError(
+            f"{what} would take {duration_ps / 1e12:.3g} s, allowed: < {_MAX_TRANSFER_PS / 1e12:.3g} s; "
+            f"is the bandwidth in byte/s?"
+        )
 
 
 def _check_longest(costs: IterationCosts, *, pairs: int, context_tokens: int, sequences: int) -> None:
