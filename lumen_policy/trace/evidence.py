@@ -95,7 +95,7 @@ def with_prefix(file: TraceFile, columns: JsonColumns, documented: int | None, o
         InputError: ids missing in some rows, no size or more than one fits, or ids rounded by a float.
     """
     rows, counts = columns.rows, columns.hash_counts
-    if options.prefix_ids == "ignore" or not len(counts) or not (counts >= 0).any():
+    if options.prefix_ids == "ignore" or not len(columns.hash_ids):
         return rows
     remedy = "or read without them with --prefix-ids ignore"
     if (counts < 0).any():

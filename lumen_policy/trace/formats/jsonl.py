@@ -26,10 +26,13 @@ class _JsonLines:
 
     def read(self, file: TraceFile, options: ReadOptions) -> Rows:
         fields = [options.columns.get(name, name) for name in FIELDS]
-        unit, notes = time_unit_of(file, fields[0], first_object(file).get(fields[0], ""), options)
+        first = first_object(file)
+        unit, notes = time_unit_of(file, fields[0], first.get(fields[0], ""), options)
         columns = json_columns(file, fields, options, unit=unit, hash_field="hash_ids")
         rows = replace(columns.rows, notes=notes)
-        return with_prefix(file, replace(columns, rows=rows), None, options)
+        stated = first.get("block_tokens")
+        size = stated if isinstance(stated, int) and stated > 0 else None
+        return with_prefix(file, replace(columns, rows=rows), size, options)
 
 
 FORMAT = _JsonLines()

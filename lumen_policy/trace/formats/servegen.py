@@ -65,7 +65,7 @@ class RateWindows:
             family, shape, mass = self.family[i], float(self.shape[i]), float(rate) * self.window_s
             if next_at is None:
                 next_at = float(unit_gaps(rng, family, shape, 1)[0])
-            # Positions in expected requests since the window's start; the first one beyond it opens a later window.
+            # In expected requests since the window began; the first one beyond its end opens a later window.
             while next_at < mass:
                 gaps = unit_gaps(rng, family, shape, int(mass - next_at) + 16)
                 at = next_at + np.concatenate([[0.0], np.cumsum(gaps)])
@@ -96,7 +96,7 @@ class _ServeGen:
     def read(self, file: TraceFile, options: ReadOptions) -> Rows:
         if options.lengths is None:
             raise InputError(
-                f"{file.path}: holds rates but no lengths; say whose to draw: --lengths built-in or --lengths FILE"
+                f"{file.path}: holds rates but no lengths; say whose to draw with --lengths built-in or FILE"
             )
         arrival = self.windows(file).arrivals(options.seed)
         donor = options.lengths
