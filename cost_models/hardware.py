@@ -10,7 +10,13 @@ import msgspec
 from cost_models.errors import CostModelError
 from cost_models.sourced import Sourced, SourcedByTp, SourcedCurve
 
-__all__ = ["BUILT_IN_PROFILES", "PROFILE_SCHEMA_VERSION", "HardwareProfile", "load_hardware"]
+__all__ = [
+    "BUILT_IN_PROFILES",
+    "PROFILE_SCHEMA_VERSION",
+    "HardwareProfile",
+    "decode_hardware",
+    "load_hardware",
+]
 
 PROFILE_SCHEMA_VERSION = 1
 BUILT_IN_PROFILES = ("a100-80g", "h100-sxm", "h200-sxm")
