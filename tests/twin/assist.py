@@ -11,7 +11,7 @@ from lumen_policy.replay.draws import ACCEPTANCE, draw
 from .request import Request, Stage, pages_of
 from .worker import Iteration, Worker
 
-__all__ = ["Assist", "accepted_drafts", "draft_duration_ps"]
+__all__ = ["Assist", "draft_duration_ps"]
 
 
 def draft_duration_ps(inputs: ReplayInput, verified: list[Request], drafts: int) -> int:
@@ -23,16 +23,6 @@ def draft_duration_ps(inputs: ReplayInput, verified: list[Request], drafts: int)
         inputs.costs.draft.duration_ps(sequences, sequences, 0, context + step * sequences, sequences)
         for step in range(drafts)
     )
-
-
-def accepted_drafts(inputs: ReplayInput, request: Request, drafts: int) -> int:
-    """Accepted drafts of the pass that ends now, before its tokens are delivered."""
-    thresholds = inputs.acceptance_threshold
-    threshold = int(thresholds[min(request.passes, len(thresholds) - 1)])
-    for j in range(drafts):
-        if draw(inputs.seed, ACCEPTANCE, request.index, request.delivered + j) >= threshold:
-            return j
-    return drafts
 
 
 class Assist:
@@ -47,15 +37,28 @@ class Assist:
         self.counters = counters
         self.busy_until_ps = now
         self.draft_kv: list[Request] = []
+        self.passes: Counter[Request] = Counter()  # s: drafted passes of a request under this help
 
     def forget(self, request: Request) -> None:
         """The request left the target's batch."""
         if request in self.draft_kv:
             self.draft_kv.remove(request)
 
+    def _acceptance_row(self, request: Request) -> int:
+        return min(self.passes[request], len(self.inputs.acceptance_threshold) - 1)
+
+    def accept(self, request: Request, drafts: int) -> int:
+        """Accepted drafts of the pass that ends now, before its tokens are delivered."""
+        threshold = int(self.inputs.acceptance_threshold[self._acceptance_row(request)])
+        self.passes[request] += 1
+        for j in range(drafts):
+            if draw(self.inputs.seed, ACCEPTANCE, request.index, request.delivered + j) >= threshold:
+                return j
+        return drafts
+
     def plan(self, iteration: Iteration, now: int) -> None:
         """Queue draft prefills, then split the iteration's decodes into plain and verified ones."""
-        iteration.assisted = True
+        iteration.assist = self
         self._queue_prefills(iteration.plain, now)
         if self.busy_until_ps > now:
             return
@@ -100,10 +103,9 @@ class Assist:
     def _worth_it(self, plain: list[Request], verified: list[Request], drafts: int) -> bool:
         inputs = self.inputs
         target = inputs.costs.target
-        passes_listed = len(inputs.acceptance_threshold)
         expected = float(len(plain))
         for request in verified:
-            expected += float(inputs.expected_tokens[min(request.passes, passes_listed - 1), drafts])
+            expected += float(inputs.expected_tokens[self._acceptance_row(request), drafts])
         drafted = Iteration(plain=plain, verified=verified, drafts=drafts)
         sequences = drafted.sequences
         pass_ps = (

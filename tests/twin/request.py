@@ -49,7 +49,6 @@ class Request:
     restore_end_ps: int = NONE
     copy: Copy | None = None  # the checkpoint that its server writes
     old_copy: Copy | None = None  # the checkpoint it is restored from, at its server
-    passes: int = 0  # drafted passes in this episode
     place_at_crash: Interruption = Interruption.RUNNING
     open_interruption: int = NONE  # row of the log that waits for its next token
     must_recover: bool = False  # interrupted and not dispatched again yet

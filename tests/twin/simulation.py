@@ -7,7 +7,7 @@ from collections import Counter
 from lumen_policy.decide.assist import choose_target
 from lumen_policy.replay.contract import NONE, ReplayInput, ReplayOutput, Status
 
-from .assist import Assist, accepted_drafts
+from .assist import Assist
 from .boundary import start_iteration
 from .checkpoint import Copy
 from .checks import check
@@ -119,10 +119,10 @@ class Simulation:
         for request in iteration.plain:
             self._deliver(worker, request, 1)
         for request in iteration.verified:
-            accepted = accepted_drafts(self.inputs, request, iteration.drafts)
+            assert iteration.assist is not None
+            accepted = iteration.assist.accept(request, iteration.drafts)
             delivered = min(accepted + 1, request.output - request.delivered)
             decoded += delivered
-            request.passes += 1
             self.counters["drafted_tokens"] += iteration.drafts
             self.counters["accepted_tokens"] += accepted
             self.counters["verified_sequences"] += 1
@@ -145,7 +145,7 @@ class Simulation:
             self.counters["assisted_passes"] += 1
             self.counters["assisted_ps"] += iteration.end_ps - iteration.start_ps
             self.counters["draft_busy_ps"] += iteration.draft_ps
-        elif iteration.assisted and iteration.plain:
+        elif iteration.assist is not None and iteration.plain:
             self.counters["plain_assisted_passes"] += 1
             self.counters["vetoed_passes"] += iteration.vetoed
 
@@ -175,24 +175,18 @@ class Simulation:
     # (1) Transfers and restores.
 
     def _move_kv(self) -> None:
-        moves = [
-            (request.copy.holder.index, request.index, request)
+        arriving = [
+            (request.copy.holder.index, request.index, request.copy)
             for request in self.transfers
             if request.copy is not None
         ]
-        moves += [
-            (worker.index, request.index, request)
-            for worker in self.workers
-            for request in worker.admitted(Stage.RESTORING)
-            if request.restore_end_ps == self.now
-        ]
         self.transfers.clear()
-        for _, _, request in sorted(moves, key=lambda move: move[:2]):
-            if request.stage is Stage.RESTORING:
+        for _, _, copy in sorted(arriving, key=lambda move: move[:2]):
+            copy.holder.store.receive(copy, copy.request.existing_kv)
+        for worker in self.workers:
+            restored = [r for r in worker.admitted(Stage.RESTORING) if r.restore_end_ps == self.now]
+            for request in sorted(restored, key=lambda request: request.index):
                 self._end_restore(request)
-            else:
-                assert request.copy is not None
-                request.copy.holder.store.receive(request.copy, request.existing_kv)
 
     def _end_restore(self, request: Request) -> None:
         copy = request.old_copy
@@ -300,8 +294,6 @@ class Simulation:
             if outage.assist_target != NONE and self.workers[outage.assist_target].up:
                 target = self.workers[outage.assist_target]
                 self.assists.append(Assist(self.inputs, worker, target, self.now, self.counters))
-                for request in self.requests:
-                    request.passes = 0
 
     def _assist_end(self) -> None:
         for worker in self.workers:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import TYPE_CHECKING
 
 from lumen_policy.replay.contract import NONE, PAGE_TOKENS, Interruption, ReplayInput
 
 from .checkpoint import CheckpointStore
 from .request import Request, Stage, pages_of
+
+if TYPE_CHECKING:
+    from .assist import Assist
 
 __all__ = ["Chunk", "Iteration", "Reload", "Worker", "WorkerState"]
 
@@ -53,7 +57,7 @@ class Iteration:
     verified: list[Request] = field(default_factory=list)
     drafts: int = 0  # drafted tokens per verified sequence
     chunks: list[Chunk] = field(default_factory=list)
-    assisted: bool = False  # the worker had an active drafter
+    assist: Assist | None = None  # the help the worker had when it began
     vetoed: bool = False
     start_ps: int = NONE
     draft_ps: int = 0
