@@ -122,7 +122,7 @@ def _without_ragged(block: bytes, fields: int) -> tuple[bytes, list[int]]:
     for i, line in enumerate(lines):
         if line.count(b",") >= fields or b'"' in line or not _is_utf8(line):
             bad.append(i)
-            lines[i] = b""
+            lines[i] = b"," * (fields - 1) or b"-"
     return b"\n".join(lines), bad
 
 

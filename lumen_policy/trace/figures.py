@@ -57,7 +57,10 @@ def arrival_figures(arrival_ps: IntArray) -> dict[str, Any]:
 
 
 def length_figures(tokens: IntArray) -> dict[str, Any]:
-    """Mean, extremes and nearest-rank quantiles of token counts."""
+    """Mean, extremes, nearest-rank quantiles and a histogram of token counts.
+
+    ``histogram_log2[i]`` counts values in 2^i … 2^(i+1) − 1; zeros are in none.
+    """
     keys = (f"p{round(q * 100)}" for q in LENGTH_QUANTILES)
     figures: dict[str, Any] = dict(zip(keys, nearest_rank(tokens, LENGTH_QUANTILES), strict=True))
     figures.update(
@@ -66,6 +69,7 @@ def length_figures(tokens: IntArray) -> dict[str, Any]:
         max=int(tokens.max()),
         share_over_8192=float((tokens > 8192).mean()),
         share_over_32768=float((tokens > 32768).mean()),
+        histogram_log2=np.bincount(np.frexp(tokens[tokens > 0])[1] - 1, minlength=1).tolist(),
     )
     return figures
 

@@ -47,13 +47,8 @@ class LengthModel:
         for stream, (index, values) in enumerate(
             ((cell // self.grid, self.prompt_tokens), (cell % self.grid, self.output_tokens)), start=3
         ):
-            level = (
-                (index + keyed.uniform(seed, keyed.LENGTHS, stream, count)) / self.grid * (len(values) - 1)
-            )
-            knot = level.astype(np.int64)
-            columns.append(
-                np.rint(values[knot] + (level - knot) * (values[knot + 1] - values[knot])).astype(np.int64)
-            )
+            level = (index + keyed.uniform(seed, keyed.LENGTHS, stream, count)) / self.grid
+            columns.append(np.rint(np.interp(level, self.levels, values)).astype(np.int64))
         return columns[0], columns[1]
 
 

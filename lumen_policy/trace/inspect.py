@@ -24,7 +24,7 @@ from lumen_policy.trace.rows import Rows
 from lumen_policy.trace.source import TraceFile
 from lumen_policy.trace.table import Trace
 
-__all__ = ["SCHEMA_VERSION", "describe_trace", "inspect_file"]
+__all__ = ["SCHEMA_VERSION", "describe_trace", "inspect_built_in", "inspect_file"]
 
 SCHEMA_VERSION = 1
 _NO_TIMES = ("span_s", "rate_per_s", "window_s", "window_count_cv", "window_count_max", "window_empty_share")
@@ -74,6 +74,13 @@ def inspect_file(
         for part in (document, document["all_rows"]):
             part.update(dict.fromkeys((*_NO_TIMES, "gap_cv", "gap_max_s")))
     return document
+
+
+def inspect_built_in(seed: int = 0) -> dict[str, Any]:
+    """The document of the built-in trace."""
+    from lumen_policy.trace.synthetic import built_in_trace
+
+    return {"schema_version": SCHEMA_VERSION, "kind": "requests", **describe_trace(built_in_trace(seed))}
 
 
 def describe_trace(trace: Trace, cache_blocks: int | None = None) -> dict[str, Any]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,12 +40,15 @@ class _Parquet:
         import polars as pl
 
         columns = [options.columns.get(name, name) for name in FIELDS]
+        # polars panics on some damaged files, and says so on stderr before Python sees it.
         try:
-            require(file, list(pl.read_parquet_schema(file.path)), columns)
-            frame = pl.read_parquet(file.path, columns=columns)
-        except pl.exceptions.PolarsError as error:
-            reason = str(error).strip().splitlines()[0]
-            raise InputError(f"{file.path}: not readable as Parquet: {reason}") from error
+            with _no_panic_report():
+                names = list(pl.read_parquet_schema(file.path))
+                require(file, names, columns)
+                frame = pl.read_parquet(file.path, columns=columns)
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, MemoryError) as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise InputError(f"{file.path}: not readable as Parquet: {reason[:200]}") from error
         for name in columns:
             kind = frame.schema[name]
             if not (kind.is_numeric() or kind in (pl.String, pl.Datetime) or isinstance(kind, pl.Datetime)):
@@ -63,6 +70,21 @@ class _Parquet:
             raise InputError(f"{file.path}: no rows")
         arrival, prompt, output = (np.concatenate(column) for column in zip(*parts, strict=True))
         return Rows(arrival_ps=arrival, prompt_tokens=prompt, output_tokens=output, notes=notes)
+
+
+@contextmanager
+def _no_panic_report() -> Iterator[None]:
+    """Send the process's stderr nowhere: a panic hook of a library writes to the descriptor itself."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _text(column: pl.Series) -> pl.Series:
