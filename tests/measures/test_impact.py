@@ -65,6 +65,8 @@ def test_hand_made_window() -> None:
     assert (window.slo_attainment, window.goodput_per_s) == (2 / 3, 1 / 20)
     both = window_measures(inp, faulty, 20 * S, MeasureOptions(slo_ttft_s=11.0, slo_tpot_s=1.0))
     assert (both.slo_attainment, both.goodput_per_s) == (2 / 3, 1 / 20)
+    near = window_measures(inp, faulty, 20 * S, MeasureOptions(slo_tpot_s=1.9))
+    assert near.slo_attainment == 2 / 3
     none = window_measures(inp, faulty, 20 * S, MeasureOptions())
     assert none.slo_attainment is None
     assert none.goodput_per_s is None
@@ -90,6 +92,14 @@ def test_unfinished_requests_count_up_to_the_end() -> None:
     assert (excess.affected, excess.unfinished, excess.ttft_ps, excess.decode_ps) == (1, 1, 88 * S, -3 * S)
     window = window_measures(inp, faulty, 20 * S, MeasureOptions(slo_ttft_s=1000.0))
     assert (window.slo_attainment, window.tpot_s.mean) == (0.0, None)
+
+
+def test_an_unfinished_request_is_in_the_window_of_a_crash_at_the_very_end() -> None:
+    """It arrived after the first window; the second crash is the last event."""
+    inp = replay_input(ints([0, 50]) * S, crashes=[(10 * S, 0), (100 * S, 1)])
+    status = ints([Status.FINISHED, Status.PENDING])
+    run = replay_output(inp, [S, NONE], [2 * S, NONE], status=status, end_ps=100 * S)
+    assert affected_requests(request_times(inp, run), inp.crash_ps, 20 * S).tolist() == [False, True]
 
 
 def test_refused_requests_are_left_out() -> None:
