@@ -19,8 +19,9 @@ from lumen_policy.settings import Settings, keys
 from lumen_policy.workload import Workload
 
 __all__ = [
-    "compare_document",
+    "cluster_section",
     "manifest",
+    "measured_sections",
     "policy_section",
     "replay_document",
     "settings_section",
@@ -38,34 +39,16 @@ def replay_document(workload: Workload, pairing: Pairing, run: PairedRun) -> dic
     counters = run.faulty.output.counters
     return {
         "schema_version": SCHEMA_VERSION,
-        "cluster": _cluster_section(pairing),
+        "cluster": cluster_section(pairing),
         "trace": workload.describe(),
         "policy": policy_section(run.policy),
-        **_measured(summary, run, pairing),
+        **measured_sections(summary, run, pairing),
         "cost": {
             "replay_cpu_s": run.faulty.cpu_s,
             "legs_cpu_s": legs,
             "iterations": counters["iterations"],
             "leaps": counters["leaps"],
         },
-    }
-
-
-def compare_document(workload: Workload, pairing: Pairing, runs: Sequence[PairedRun]) -> dict[str, Any]:
-    """The document of ``lumen-tune compare --json``: the same crashes under every policy."""
-    legs = {run.policy.name: run.faulty.cpu_s for run in runs if run.faulty is not run.fault_free}
-    legs["fault_free"] = pairing.fault_free_cpu_s
-    if workload.capacity is not None:
-        legs["capacity"] = workload.capacity.cpu_s
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "cluster": _cluster_section(pairing),
-        "trace": workload.describe(),
-        "policies": [
-            {"policy": policy_section(run.policy), **_measured(pairing.summary(run), run, pairing)}
-            for run in runs
-        ],
-        "cost": {"legs_cpu_s": legs},
     }
 
 
@@ -108,7 +91,8 @@ def manifest(workload: Workload, argv: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _cluster_section(pairing: Pairing) -> dict[str, Any]:
+def cluster_section(pairing: Pairing) -> dict[str, Any]:
+    """The resolved set-up with its crashes and what their detection took."""
     cluster = pairing.cluster
     delays_ps = cluster.detection.delays_ps(len(pairing.crashes), cluster.scenario_key(pairing.scenario))
     crashes = [
@@ -118,7 +102,7 @@ def _cluster_section(pairing: Pairing) -> dict[str, Any]:
     return {**cluster.describe(), "crashes": crashes}
 
 
-def _measured(summary: ReplaySummary, run: PairedRun, pairing: Pairing) -> dict[str, Any]:
+def measured_sections(summary: ReplaySummary, run: PairedRun, pairing: Pairing) -> dict[str, Any]:
     """Every measure under its name; what has no value is null."""
     measured: dict[str, Any] = msgspec.to_builtins(summary)
     measured["e2e_s"]["per_output_token_s"] = measured.pop("e2e_per_output_s")

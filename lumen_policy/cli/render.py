@@ -13,7 +13,16 @@ from rich.table import Table
 from lumen_policy.setting_key import value_text
 from lumen_policy.settings import GROUPS, Settings, keys
 
-__all__ = ["number", "print_lines", "print_replay", "print_settings", "print_table", "replay_header"]
+__all__ = [
+    "number",
+    "policy_line",
+    "print_lines",
+    "print_replay",
+    "print_settings",
+    "print_table",
+    "replay_header",
+    "share",
+]
 
 _QUANTILES = ("mean", "p50", "p90", "p99")
 _NOTHING = "–"
