@@ -1,0 +1,1 @@
+"""The replay kernel: compiled by numba, driven by ``lumen_policy.replay.engine``."""

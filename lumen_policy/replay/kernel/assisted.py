@@ -1,0 +1,237 @@
+"""A worker helped by a drafter: stepped pass by pass, never leapt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lumen_policy.replay.draws import ACCEPTANCE
+from lumen_policy.replay.kernel.batch import chunk_and_run, plan_decodes, push_gap, take_pages
+from lumen_policy.replay.kernel.checkpoints import follow, make_explicit, rejoin_regular
+from lumen_policy.replay.kernel.decisions import draw, drafts_per_pass, worth_drafting
+from lumen_policy.replay.kernel.jit import compile_plain
+from lumen_policy.replay.kernel.state import (
+    COMPLETIONS,
+    EXPLICITS,
+    KV_TOKENS,
+    ORDERING,
+    REGULAR,
+)
+from lumen_policy.replay.kernel.structures import heapify, sort_keys
+
+__all__ = ["begin_assisted", "end_by_number", "finish_pass"]
+
+_PAIRS = 1_000_000
+
+
+@compile_plain
+def _count_by_number(s: Any, i: int) -> None:
+    """A pass adds a different number of tokens to each copy: record each by its own number."""
+    w = s.workers[i]
+    w.by_number = 1
+    s.g[0].by_number += 1
+    for j in range(w.decoding):
+        r = s.batches[COMPLETIONS, i, j] & 0xFFFFFFFF
+        if s.requests[r].growth == REGULAR:
+            make_explicit(s, r)
+
+
+@compile_plain
+def end_by_number(s: Any, i: int) -> None:
+    """The assist is over: copies that have caught up grow by count again."""
+    w = s.workers[i]
+    w.by_number = 0
+    s.g[0].by_number -= 1
+    j = 0
+    while j < w.explicit:
+        if not rejoin_regular(s, s.batches[EXPLICITS, i, j]):
+            j += 1
+
+
+@compile_plain
+def _keep_draft_kv(s: Any, i: int, count: int, t: int) -> None:
+    """Draft KV of the sequences in admission order: drop what overflows, queue what fits on the drafter."""
+    g = s.g[0]
+    w = s.workers[i]
+    drafter = s.workers[w.drafter]
+    total = 0
+    for j in range(count):
+        q = s.requests[s.scratch[ORDERING, j] & 0xFFFFFFFF]
+        if q.episode != w.episode:
+            q.episode = w.episode
+            q.passes = 0
+            q.draft_kv = 0
+        if q.draft_kv != 0:
+            pages = (q.offset + w.steps + 15) >> 4
+            if total + pages > g.draft_pool_pages:
+                q.draft_kv = 0
+            else:
+                total += pages
+    for j in range(count):
+        q = s.requests[s.scratch[ORDERING, j] & 0xFFFFFFFF]
+        if q.draft_kv == 0:
+            n = q.offset + w.steps
+            pages = (n + 15) >> 4
+            if total + pages <= g.draft_pool_pages:
+                total += pages
+                q.draft_kv = 1
+                cost = s.tables[g.at_draft_token + n] + g.draft_pair_ps * ((n * (n + 1)) >> 1)
+                drafter.draft_until = max(drafter.draft_until, t) + cost
+                g.draft_busy_ps += cost
+
+
+@compile_plain
+def begin_assisted(s: Any, i: int, t: int) -> None:
+    """Plan and start the next pass of a worker with a drafter and decoding requests."""
+    g = s.g[0]
+    w = s.workers[i]
+    if w.by_number == 0 and g.placement != 0:
+        _count_by_number(s, i)
+    count = w.decoding
+    for j in range(count):
+        r = s.batches[COMPLETIONS, i, j] & 0xFFFFFFFF
+        s.scratch[ORDERING, j] = (s.requests[r].order << 32) | r
+    sort_keys(s.scratch[ORDERING], count)
+    _keep_draft_kv(s, i, count, t)
+
+    drafts = 0
+    verified = 0
+    if s.workers[w.drafter].draft_until <= t:
+        verified_context = 0
+        for j in range(count):
+            q = s.requests[s.scratch[ORDERING, j] & 0xFFFFFFFF]
+            if q.draft_kv != 0:
+                verified += 1
+                verified_context += q.offset + w.steps
+        if verified > 0:
+            plain = count - verified
+            reserved = g.min_prefill if w.prefilling > 0 else 0
+            drafts = drafts_per_pass(g.k, plain, verified, g.token_budget, reserved)
+            if drafts > 0 and g.guard != 0:
+                expected = float(plain)
+                for j in range(count):
+                    q = s.requests[s.scratch[ORDERING, j] & 0xFFFFFFFF]
+                    if q.draft_kv != 0:
+                        expected += s.expected[min(q.passes, len(s.expected) - 1), drafts]
+                rows = plain + verified * (drafts + 1)
+                context = w.context - verified_context + g.verify_ppm * verified_context // _PAIRS
+                pass_ps = (
+                    s.tables[g.at_token + rows]
+                    + s.tables[g.at_lm_head + rows]
+                    + g.context_ps * context
+                    + g.sequence_ps * count
+                    + _draft_ps(s, drafts, verified, verified_context)
+                    + g.round_trip_ps
+                )
+                plain_ps = (
+                    s.tables[g.at_token + count]
+                    + s.tables[g.at_lm_head + count]
+                    + g.context_ps * w.context
+                    + g.sequence_ps * count
+                )
+                if not worth_drafting(expected, pass_ps, count, plain_ps):
+                    g.vetoed_passes += 1
+                    drafts = 0
+    if drafts > 0:
+        for j in range(count):
+            q = s.requests[s.scratch[ORDERING, j] & 0xFFFFFFFF]
+            q.verify = q.draft_kv
+        take_pages(s, i, drafts, t)
+        verified = 0
+        verified_context = 0
+        for j in range(w.decoding):
+            q = s.requests[s.batches[COMPLETIONS, i, j] & 0xFFFFFFFF]
+            if q.verify != 0:
+                verified += 1
+                verified_context += q.offset + w.steps
+        if verified > 0:
+            plain = w.decoding - verified
+            w.pass_k = drafts
+            w.pass_draft_ps = _draft_ps(s, drafts, verified, verified_context)
+            chunk_and_run(
+                s,
+                i,
+                t,
+                w.decoding,
+                plain + verified * (drafts + 1),
+                w.decoding,
+                w.context - verified_context + g.verify_ppm * verified_context // _PAIRS,
+                w.pass_draft_ps + g.round_trip_ps,
+            )
+            return
+    else:
+        plan_decodes(s, i, t)
+    if w.decoding > 0:
+        w.plain_assisted = 1
+    chunk_and_run(s, i, t, w.decoding, w.decoding, w.decoding, w.context, 0)
+
+
+@compile_plain
+def _draft_ps(s: Any, drafts: int, sequences: int, context: int) -> int:
+    """``drafts`` decode steps of the draft model over ``sequences`` with ``context`` tokens at the first."""
+    g = s.g[0]
+    step = (
+        s.tables[g.at_draft_token + sequences]
+        + s.tables[g.at_draft_lm_head + sequences]
+        + g.draft_sequence_ps * sequences
+    )
+    return drafts * step + g.draft_context_ps * (
+        drafts * context + sequences * ((drafts * (drafts - 1)) >> 1)
+    )
+
+
+@compile_plain
+def finish_pass(s: Any, i: int, t: int) -> None:
+    """Book a drafted pass: verified sequences deliver their accepted drafts and one token more."""
+    g = s.g[0]
+    w = s.workers[i]
+    if g.tracking != 0:
+        follow(s, t - 1)
+    g.iterations += 1
+    g.assisted_passes += 1
+    g.assisted_ps += w.run_first
+    g.draft_busy_ps += w.pass_draft_ps
+    stall = w.run_start - w.last_decode_end if g.prefill_first != 0 else 0
+    if w.decoding > w.odd:
+        push_gap(s, t, w.run_first + stall, 0, 1, w.decoding - w.odd)
+    for j in range(w.decoding):
+        key = s.batches[COMPLETIONS, i, j]
+        r = key & 0xFFFFFFFF
+        q = s.requests[r]
+        if q.odd != 0:
+            push_gap(s, t, t - q.last, 0, 1, 1)
+            q.odd = 0
+            q.last = t
+            if q.log >= 0:
+                s.interruptions[q.log].next = t
+                q.log = -1
+        w.context += 1
+        g.decode_tokens += 1
+        if q.verify == 0:
+            continue
+        q.verify = 0
+        delivered = q.offset + w.steps - q.prompt
+        accepted = 0
+        bound = s.threshold[min(q.passes, len(s.threshold) - 1)]
+        while accepted < w.pass_k and draw(g.seed, ACCEPTANCE, r, delivered + accepted) < bound:
+            accepted += 1
+        tokens = min(accepted + 1, q.output - delivered)
+        q.passes += 1
+        g.drafted_tokens += w.pass_k
+        g.accepted_tokens += accepted
+        g.verified_sequences += 1
+        g.verified_tokens += tokens
+        extra = tokens - 1
+        if extra > 0:
+            w.page_phase[(1 - q.offset) & 15] -= 1
+            q.offset += extra
+            w.page_phase[(1 - q.offset) & 15] += 1
+            s.batches[COMPLETIONS, i, j] = key - (np.int64(extra) << 32)
+            w.context += extra
+            s.by_worker[KV_TOKENS, i] += extra
+            g.decode_tokens += extra
+    w.odd = 0
+    w.steps += 1
+    w.last_decode_end = t
+    heapify(s.batches[COMPLETIONS, i], w.decoding)

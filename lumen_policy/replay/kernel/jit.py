@@ -1,0 +1,72 @@
+"""How the kernel is compiled: numba options and a cache that notices every edit.
+
+numba's own cache watches only the file of the function it compiled, not the decision functions it pulled in from other
+files. So the cache directory is keyed by a digest of all kernel and decision sources, the numba version and the CPU.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba
+import platformdirs
+
+__all__ = [
+    "cache_directory",
+    "compile_cached",
+    "compile_inline",
+    "compile_plain",
+    "is_compiled",
+    "source_digest",
+]
+
+_PACKAGE = Path(__file__).resolve().parent.parent.parent
+_SOURCES = (_PACKAGE / "decide", _PACKAGE / "replay")
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False, "fastmath": False}
+
+
+def source_digest() -> str:
+    """SHA-256 over every kernel and decision source, the numba version and the CPU (name and features)."""
+    digest = hashlib.sha256()
+    for folder in _SOURCES:
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    digest.update(f"{numba.__version__} {llvm.get_host_cpu_name()}".encode())
+    digest.update(llvm.get_host_cpu_features().flatten().encode())
+    return digest.hexdigest()
+
+
+def cache_directory() -> Path:
+    """Where this version of the kernel is kept; ``LUMEN_TUNE_CACHE_DIR`` overrides the user's cache folder."""
+    base = os.environ.get("LUMEN_TUNE_CACHE_DIR") or platformdirs.user_cache_dir("lumen-tune")
+    return Path(base) / "kernel" / source_digest()[:24]
+
+
+def is_compiled() -> bool:
+    """Whether a compiled kernel of this version lies in the cache."""
+    return any(cache_directory().rglob("*.nbc"))
+
+
+def compile_inline(function: Callable[..., Any]) -> Any:
+    """Compile a small function that is copied into its callers."""
+    return numba.njit(forceinline=True, **_OPTIONS)(function)
+
+
+def compile_plain(function: Callable[..., Any]) -> Any:
+    """Compile a function that is called, not copied."""
+    return numba.njit(**_OPTIONS)(function)
+
+
+def compile_cached(function: Callable[..., Any]) -> Any:
+    """Compile an entry point whose machine code is kept on disk."""
+    previous = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(cache_directory())
+    try:
+        return numba.njit(cache=True, **_OPTIONS)(function)
+    finally:
+        numba.config.CACHE_DIR = previous

@@ -1,0 +1,138 @@
+"""The event loop: one instant after the other, every kind in its order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lumen_policy.replay.kernel.assisted import begin_assisted, end_by_number, finish_pass
+from lumen_policy.replay.kernel.batch import (
+    admit,
+    chunk_and_run,
+    cut,
+    end_restore,
+    end_run,
+    look,
+    plan_decodes,
+)
+from lumen_policy.replay.kernel.checkpoints import follow, settle
+from lumen_policy.replay.kernel.gateway import arrive
+from lumen_policy.replay.kernel.jit import compile_cached, compile_inline
+from lumen_policy.replay.kernel.outages import crash, life_events, snapshot
+from lumen_policy.replay.kernel.state import (
+    ALIVE,
+    CRASH_AT,
+    ENDS,
+    FAR,
+    IDLE,
+    LEAP,
+    NEXT_END,
+    NEXT_RESTORE,
+    RESTORES,
+    STARTS,
+)
+
+__all__ = ["ENOUGH", "MORE_GAPS", "MORE_INTERRUPTIONS", "TOO_LONG", "run"]
+
+ENOUGH, MORE_GAPS, MORE_INTERRUPTIONS, TOO_LONG = 0, 1, 2, 3
+
+_LIMIT_PS = 8_640_000 * 10**12  # 100 days; int64 picoseconds end at 106
+
+
+@compile_inline
+def _begin(s: Any, i: int, t: int) -> None:
+    """Worker i is at a boundary: admission, then its next iteration or leap."""
+    g = s.g[0]
+    w = s.workers[i]
+    admit(s, i, t)
+    alone = g.prefill_first != 0 and w.prefilling > 0
+    if w.drafter >= 0:
+        if w.decoding > 0 and not alone:
+            begin_assisted(s, i, t)
+            return
+    elif w.by_number != 0:
+        end_by_number(s, i)
+    if alone:
+        chunk_and_run(s, i, t, 0, 0, 0, 0, 0)
+    else:
+        plan_decodes(s, i, t)
+        chunk_and_run(s, i, t, w.decoding, w.decoding, w.decoding, w.context, 0)
+
+
+@compile_cached
+def run(s: Any, gap_margin: int) -> int:
+    """Replay until nothing is left, or until a log is nearly full.
+
+    Args:
+        s: the state; it says where to go on.
+        gap_margin: gap records that one instant may need.
+
+    Returns:
+        ENOUGH when done; MORE_GAPS or MORE_INTERRUPTIONS when the caller must enlarge that log and call again;
+        TOO_LONG when the clock ran past 100 days.
+    """
+    g = s.g[0]
+    requests = g.requests
+    while True:
+        t = s.by_worker[NEXT_END, s.trees[ENDS, 1]]
+        restore = s.by_worker[NEXT_RESTORE, s.trees[RESTORES, 1]]
+        arrival = s.requests[g.next_arrival].arrival if g.next_arrival < requests else FAR
+        rare = g.life_next
+        if g.next_crash < s.crashes.shape[1]:
+            rare = min(rare, s.crashes[CRASH_AT, g.next_crash])
+        t = min(t, restore, arrival, rare)
+        shot = s.snapshot_ps[g.next_snapshot] if g.next_snapshot < len(s.snapshot_ps) else FAR
+        if t == FAR and shot == FAR:
+            return ENOUGH
+        if t <= shot:
+            g.end = t
+        t = min(t, shot)
+        if t > _LIMIT_PS:
+            return TOO_LONG
+        if g.gaps + gap_margin > len(s.gaps):
+            return MORE_GAPS
+        if g.life_next == t and g.interruptions + g.next_arrival - g.oldest > len(s.interruptions):
+            return MORE_INTERRUPTIONS
+
+        # 0: iteration ends
+        while True:
+            i = s.trees[ENDS, 1]
+            if s.by_worker[NEXT_END, i] != t:
+                break
+            if s.workers[i].pass_k > 0:
+                finish_pass(s, i, t)
+            end_run(s, i, t)
+            look(s, i)
+        # 1: transfers, then restore ends
+        if g.specials > 0:
+            settle(s, t)
+        while restore == t:
+            end_restore(s, s.trees[RESTORES, 1], t)
+            restore = s.by_worker[NEXT_RESTORE, s.trees[RESTORES, 1]]
+        if rare == t:
+            # 2: crashes; 3-6: detections, rejoins, drafts ready, assist ends
+            if g.next_crash < s.crashes.shape[1] and s.crashes[CRASH_AT, g.next_crash] == t:
+                crash(s, t)
+            life_events(s, t)
+        # 7: snapshots
+        if shot == t:
+            snapshot(s, t)
+        # 8: arrivals
+        while arrival == t:
+            r = g.next_arrival
+            g.next_arrival += 1
+            arrive(s, r, t)
+            arrival = s.requests[r + 1].arrival if r + 1 < requests else FAR
+        # 9: admission and start
+        if g.starts > 0:
+            if g.tracking != 0:
+                follow(s, t)
+            for j in range(g.starts):
+                i = s.by_worker[STARTS, j]
+                w = s.workers[i]
+                w.pending = 0
+                if s.by_worker[ALIVE, i] != 0:
+                    if w.mode == LEAP:
+                        cut(s, i, t)
+                    if w.mode == IDLE:
+                        _begin(s, i, t)
+            g.starts = 0
