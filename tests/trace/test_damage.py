@@ -17,6 +17,7 @@ from lumen_policy.trace.options import ReadOptions
 from lumen_policy.trace.read import read_trace
 from lumen_policy.trace.source import TraceFile
 from lumen_policy.trace.synthetic import built_in_trace
+from lumen_policy.trace.table import Trace
 from tests.trace.damage import damage
 
 SAMPLES = Path(__file__).resolve().parents[2] / "traces"
@@ -63,6 +64,14 @@ def _options(name: str, drop_unreadable: bool) -> ReadOptions:
     )
 
 
+def _read(path: Path, options: ReadOptions) -> Trace | str:
+    """The trace, or the message it was refused with."""
+    try:
+        return read_trace(path, options=options)
+    except InputError as error:
+        return str(error)
+
+
 def _pairs(path: Path, name: str) -> Counter[tuple[int, int]]:
     trace = read_trace(path, options=_options(name, False))
     return Counter(zip(trace.prompt_tokens.tolist(), trace.output_tokens.tolist(), strict=True))
@@ -80,11 +89,10 @@ def test_damage_is_refused_or_accounted(name: str, tmp_path: Path) -> None:
         broken = damage(content, rng)
         path.write_bytes(broken)
         drop = case % 2 == 1
-        try:
-            trace = read_trace(path, options=_options(name, drop))
-        except InputError as error:
-            assert "\n" not in str(error), str(error)
-            assert str(path) in str(error) or name in str(error), str(error)
+        trace = _read(path, _options(name, drop))
+        if isinstance(trace, str):
+            assert "\n" not in trace
+            assert name in trace
             outcomes["refused"] += 1
             continue
         outcomes["read"] += 1
@@ -114,24 +122,24 @@ def test_damaged_gzip_is_refused_or_read_whole(tmp_path: Path) -> None:
     whole = read_trace(path).digest()
     for _ in range(CASES):
         path.write_bytes(damage(content, rng))
-        try:
-            trace = read_trace(path)
-        except InputError as error:
-            assert str(path) in str(error)
-        else:
-            # The check sum covers the content, not the header's file name and time.
-            assert trace.digest() == whole
+        trace = _read(path, ReadOptions())
+        # The check sum covers the content, not the header's file name and time.
+        assert str(path) in trace if isinstance(trace, str) else trace.digest() == whole
 
 
 def test_damaged_fault_log_is_refused_or_whole(tmp_path: Path) -> None:
     rng = random.Random(2)
     content = (SAMPLES / "faults.json").read_bytes()
     path = tmp_path / "faults.json"
+    refused: list[str] = []
     for _ in range(CASES):
         path.write_bytes(damage(content, rng))
         try:
             document = inspect_file(path, nodes=50)
+        except InputError as error:
+            refused.append(str(error))
+        else:
             assert document["kind"] == "faults"
             assert document["faults"] == len(read_fault_log(TraceFile(path)))
-        except InputError as error:
-            assert "\n" not in str(error)
+    assert refused
+    assert not any("\n" in message for message in refused)
