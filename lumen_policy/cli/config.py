@@ -13,6 +13,8 @@ __all__ = ["register"]
 
 Toml = Annotated[bool, typer.Option("--toml", help="A commented file for --config, on stdout.")]
 
+Markdown = Annotated[bool, typer.Option("--markdown", help="The tables of docs/defaults.md, on stdout.")]
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
@@ -20,12 +22,18 @@ def register(app: typer.Typer) -> None:
 
 
 @with_settings(*GROUPS)
-def _config(settings: Settings, *, toml: Toml = False, json: Json = False) -> None:
+def _config(
+    settings: Settings, *, toml: Toml = False, markdown: Markdown = False, json: Json = False
+) -> None:
     """Print all keys of a set-up with values, defaults, units and meanings."""
     if toml:
         from lumen_policy.config_file import config_toml
 
         typer.echo(config_toml(settings), nl=False)
+    elif markdown:
+        from lumen_policy.defaults_table import defaults_markdown
+
+        typer.echo(defaults_markdown(), nl=False)
     elif json:
         from lumen_policy.cli.report import write_document
         from lumen_policy.document import SCHEMA_VERSION

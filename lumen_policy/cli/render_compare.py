@@ -71,13 +71,13 @@ def _impact_row(entry: Mapping[str, Any]) -> tuple[str, ...]:
 
 def print_scenarios(document: Mapping[str, Any]) -> None:
     """Means over scenarios with intervals, and what the last policy saves."""
-    entries, scenarios = document["policies"], document["scenarios"]
+    cluster, entries, scenarios = document["cluster"], document["policies"], document["scenarios"]
     level = f"{100 * scenarios['confidence']:g} %"
     print_lines(
         *replay_header(document),
         f"scenarios {scenarios['count']} of {scenarios['rate_per_s']:.3f} requests/s, "
-        f"{scenarios['victims']} of {document['cluster']['workers']} workers crash after {scenarios['warmup_s']:g} s, "
-        f"H = {document['cluster']['horizon_s']:g} s",
+        f"{scenarios['victims']} of {cluster['workers']} workers crash after {scenarios['warmup_s']:g} s, "
+        f"H = {cluster['horizon_s']:g} s",
         *(policy_line(entry["policy"]) for entry in entries),
         "",
     )
