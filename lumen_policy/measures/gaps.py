@@ -179,7 +179,7 @@ def bin_gaps(out: ReplayOutput, origin_ps: int, bin_ps: int, bins: int) -> Exact
         last_end = inside.last_end
         first_bin = -((origin_ps - inside.end) // bin_ps)
         last_bin = -((origin_ps - last_end) // bin_ps)
-        whole = (first_bin == last_bin) & (first_bin >= 1) & (last_end <= limit)
+        whole = (first_bin == last_bin) & (last_end <= limit)
         rows = np.flatnonzero(whole)
         unsplit = inside[rows]
         binned.add(first_bin[rows], _gap_sum(unsplit, unsplit.steps) * unsplit.sequences, unsplit.weight)

@@ -54,9 +54,9 @@ class RecoveryOptions:
     def __post_init__(self) -> None:
         _check("recovery_grid_s", self.grid_s, at_least=1e-6)
         _check("recovery_window_s", self.window_s, at_least=0, strict=True)
-        _check("recovery_samples", self.min_samples, at_least=1)
+        _check("recovery_min_samples", self.min_samples, at_least=1)
         _check("recovery_hold_s", self.hold_s, at_least=0)
-        _check("recovery_band", self.band_ratio, at_least=1)
+        _check("recovery_band_ratio", self.band_ratio, at_least=1)
         _check("recovery_ttft_margin_s", self.ttft_margin_s, at_least=0)
         _check("recovery_gap_margin_s", self.gap_margin_s, at_least=0)
         _check("in_system_ratio", self.in_system_ratio, at_least=1)

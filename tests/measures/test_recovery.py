@@ -233,8 +233,8 @@ def test_crash_after_the_last_arrival_sees_one_grid_point() -> None:
         ("recovery_window_s", {"window_s": 7.5}),
         ("recovery_hold_s", {"hold_s": -1.0}),
         ("recovery_hold_s", {"hold_s": 0.5}),
-        ("recovery_samples", {"min_samples": 0}),
-        ("recovery_band", {"band_ratio": 0.9}),
+        ("recovery_min_samples", {"min_samples": 0}),
+        ("recovery_band_ratio", {"band_ratio": 0.9}),
         ("recovery_ttft_margin_s", {"ttft_margin_s": float("nan")}),
     ],
 )

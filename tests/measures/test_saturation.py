@@ -87,6 +87,10 @@ def test_growth_threshold() -> None:
     assert saturation_of_numbers(many, left, 12_801) == Saturation.BACKLOGGED
 
 
+def test_no_growth_without_arrivals_is_no_overload() -> None:
+    assert saturation_of_numbers(np.full(1000, 3), np.zeros(10, dtype=np.int64), 0) == Saturation.STABLE
+
+
 def test_residence_threshold() -> None:
     """r = 20/100; in one part 50 leave and the limit is 2 · 0.2 · 50 + 10 = 30 requests."""
     number, left = np.full(1000, 20), np.array([1, 1, 100, 100, 100, 50, 100, 100, 100, 100])
