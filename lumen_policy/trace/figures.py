@@ -26,9 +26,9 @@ LENGTH_QUANTILES = (0.10, 0.25, 0.50, 0.75, 0.90, 0.95, 0.99)
 
 
 def nearest_rank(values: IntArray, quantiles: tuple[float, ...]) -> list[int]:
-    """Nearest-rank quantiles: the value at index q·(n − 1) of the sorted values, rounded half to even."""
+    """Nearest-rank quantiles: the value at index q·(n − 1) of the sorted values, rounded half up."""
     ordered = np.sort(values)
-    return [int(ordered[round(q * (len(ordered) - 1))]) for q in quantiles]
+    return [int(ordered[int(q * (len(ordered) - 1) + 0.5)]) for q in quantiles]
 
 
 def arrival_figures(arrival_ps: IntArray) -> dict[str, Any]:

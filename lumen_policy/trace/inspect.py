@@ -59,7 +59,7 @@ def inspect_file(
     if format in (None, "faults") and is_fault_log(file):
         figures = fault_figures(read_fault_log(file), nodes, watched_days)
         return {**head, "kind": "faults", "format": "faults", **figures}
-    reader = recognise(file) if format is None else by_name(format)
+    reader = recognise(file, options) if format is None else by_name(format)
     head["format"] = reader.name
     if reader.kind == "rate_windows" and options.lengths is None:
         return {**head, "kind": "rate_windows", **_rate_windows(file)}

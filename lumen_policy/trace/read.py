@@ -35,8 +35,8 @@ def read_trace(
         InputError: with file, line and what is allowed.
     """
     file = TraceFile(Path(path))
-    reader = recognise(file) if format is None else by_name(format)
     options = options or ReadOptions()
+    reader = recognise(file, options) if format is None else by_name(format)
     rows = reader.read(file, options)
     trace = rows.trace(Path(path).name, reader.name, options.window_s)
     return trace if limit is None else first(trace, limit)

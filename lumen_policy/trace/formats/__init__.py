@@ -55,13 +55,14 @@ def by_name(name: str) -> Format:
     return formats[name]
 
 
-def recognise(file: TraceFile) -> Format:
-    """The one reader that fits the content; a specific one before a generic one.
+def recognise(file: TraceFile, options: ReadOptions) -> Format:
+    """The one reader that fits the content; a specific one before a generic one, generic ones alone with
+    ``--map``.
 
     Raises:
         InputError: none fits, or more than one specific reader does.
     """
-    for generic in (False, True):
+    for generic in (True,) if options.columns else (False, True):
         fits = [
             reader
             for reader in all_formats().values()

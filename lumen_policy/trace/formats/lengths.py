@@ -46,14 +46,15 @@ class _Lengths:
         spelling = _spelling(names) or _SPELLINGS[0]
         if options.arrivals is None:
             raise InputError(
-                f"{file.path}: holds lengths but no times; say how requests arrive, e.g. --arrivals poisson:5"
+                f"{file.path}: holds lengths but no known time column; name it with --map arrival_s=COLUMN, "
+                "or say how requests arrive, e.g. --arrivals poisson:5"
             )
         rows = csv_rows(
             file,
             names,
             arrival=None,
-            prompt=options.columns.get("prompt_tokens", spelling[0]),
-            output=options.columns.get("output_tokens", spelling[1]),
+            prompt=spelling[0],
+            output=spelling[1],
             drop_unreadable=options.drop_unreadable,
         )
         return replace(
