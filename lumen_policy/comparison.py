@@ -18,12 +18,19 @@ from lumen_policy.paired import Pairing
 from lumen_policy.policies.spec import RecoveryPolicy
 from lumen_policy.policy_choice import LUMEN, choose_policy
 from lumen_policy.result import cluster_section, measured_sections, policy_section
-from lumen_policy.settings import Settings
-from lumen_policy.tune.scenario import VALIDATION, plan_scenarios
+from lumen_policy.settings import Settings, key_of
+from lumen_policy.tune.scenario import VALIDATION, ScenarioPlan, plan_scenarios
 from lumen_policy.tune.validation import CONFIDENCE, bootstrap_interval, compare
 from lumen_policy.workload import Workload
 
-__all__ = ["Contender", "choose_contenders", "compare_crashes", "compare_scenarios"]
+__all__ = [
+    "Contender",
+    "checked_count",
+    "choose_contenders",
+    "compare_crashes",
+    "compare_scenarios",
+    "scenario_plan",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,30 +83,45 @@ def compare_crashes(workload: Workload, pairing: Pairing, contenders: Sequence[C
     }
 
 
-def compare_scenarios(workload: Workload, contenders: Sequence[Contender], count: int) -> dict[str, Any]:
-    """Crash scenarios as the tuner validates on, under every policy, with paired intervals.
+def checked_count(count: object) -> int:
+    """A number of scenarios: whole and ≥ 2, since one has no interval."""
+    checked: int = key_of("scenarios").checked(count)
+    if checked < 2:
+        raise InputError(f"scenarios: {checked} is not a whole number ≥ 2, which an interval needs")
+    return checked
 
-    Args:
-        workload: cluster and trace; its rate is the scenarios' rate.
-        contenders: the last one is judged against each of the others.
-        count: scenarios, ≥ 2.
+
+def scenario_plan(workload: Workload) -> ScenarioPlan:
+    """The scenarios of a workload, at the rate of its trace.
 
     Raises:
         InputError: the trace is too short for its scenarios.
     """
-    if count < 2:
-        raise InputError(f"scenarios: {count} is not a whole number ≥ 2; one scenario has no interval")
-    cluster, settings = workload.cluster, workload.cluster.settings
-    plan = plan_scenarios(
-        cluster,
+    settings = workload.cluster.settings
+    return plan_scenarios(
+        workload.cluster,
         workload.base,
         rate_per_s=workload.trace.rate_per_s,
         warmup_s=settings.warmup_s,
         victims=settings.victims,
     )
+
+
+def compare_scenarios(
+    workload: Workload, plan: ScenarioPlan, contenders: Sequence[Contender], count: int
+) -> dict[str, Any]:
+    """Crash scenarios as the tuner validates on, under every policy, with paired intervals.
+
+    Args:
+        workload: cluster and trace.
+        plan: of its scenarios; the validation ones are run.
+        contenders: the last one is judged against each of the others.
+        count: scenarios, ≥ 2.
+    """
+    cluster, settings = workload.cluster, workload.cluster.settings
     results: dict[str, list[_Scored]] = {contender.label: [] for contender in contenders}
     legs: dict[str, float] = dict.fromkeys([*results, "fault_free"], 0.0)
-    for index in range(count):
+    for index in range(checked_count(count)):
         scenario = plan.build(plan.number(VALIDATION, index))
         pairing = Pairing(cluster, scenario.trace, scenario.crashes, scenario=scenario.number)
         for contender in contenders:

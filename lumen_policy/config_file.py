@@ -14,7 +14,7 @@ from lumen_policy.settings import GROUPS, Settings, key_of, keys
 
 __all__ = ["config_toml", "read_config"]
 
-_WIDTH = 108
+_WRAP = textwrap.TextWrapper(width=108, break_on_hyphens=False, break_long_words=False)
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def _comment(key: Key) -> list[str]:
     bounds = f" Allowed: {key.bounds_text}." if key.bounds_text else ""
     words = "".join(f" Or {word!r}." for word in key.words)
     texts = [f"{key.meaning}{unit}.{choices}{bounds}{words}", f"Default {_toml(key.default)}: {key.reason}."]
-    return [f"# {line}" for text in texts for line in textwrap.wrap(text, _WIDTH)]
+    return [f"# {line}" for text in texts for line in _WRAP.wrap(text)]
 
 
 def _toml(value: Any) -> str:
@@ -67,4 +67,5 @@ def _toml(value: Any) -> str:
         return "[" + ", ".join(_toml(item) for item in value) + "]"
     if isinstance(value, int | float):
         return repr(value)
-    return json.dumps(str(value), ensure_ascii=False)
+    # TOML escapes as JSON does, and DEL besides
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lumen_policy.cluster import Cluster
-from lumen_policy.faults import Crash
+from lumen_policy.faults import Crash, check_crashes
 from lumen_policy.measures.summary import ReplaySummary, summarise
 from lumen_policy.policies.spec import RecoveryPolicy
 from lumen_policy.replay.contract import ReplayInput, ReplayOutput
@@ -54,7 +54,11 @@ class Pairing:
             trace: the requests.
             crashes: the timeline; may be empty.
             scenario: keys the draws together with the seed.
+
+        Raises:
+            InputError: a crash of a worker that does not exist, or after the last arrival.
         """
+        check_crashes(tuple(crashes), workers=cluster.workers, span_ps=trace.span_ps)
         self.cluster = cluster
         self.trace = trace
         self.crashes = tuple(crashes)

@@ -44,27 +44,33 @@ def _compare(
 ) -> None:
     """Replay the same crashes, or the same drawn scenarios, under several policies."""
     from lumen_policy.cli.report import write_document, write_notices
-    from lumen_policy.comparison import choose_contenders, compare_crashes, compare_scenarios
+    from lumen_policy.comparison import (
+        checked_count,
+        choose_contenders,
+        compare_crashes,
+        compare_scenarios,
+        scenario_plan,
+    )
     from lumen_policy.errors import InputError
     from lumen_policy.faults import parse_crashes
     from lumen_policy.paired import Pairing
     from lumen_policy.policy_choice import POLICY_NAMES
-    from lumen_policy.settings import key_of
     from lumen_policy.workload import prepare
 
     if scenarios is not None and settings.crash:
         raise InputError("scenarios: exclude crash, since scenarios draw their own crashes")
-    count = None if scenarios is None else key_of("scenarios").checked(scenarios)
+    count = None if scenarios is None else checked_count(scenarios)
     crashes = parse_crashes(settings.crash)
     notices: list[str] = []
     workload = prepare(settings, notices)
+    plan = None if count is None else scenario_plan(workload)
     pairing = Pairing(workload.cluster, workload.trace, crashes)
     contenders = choose_contenders(policy or POLICY_NAMES, settings, pairing, notices)
     write_notices(notices, quiet=quiet)
-    if count is None:
+    if count is None or plan is None:
         document = compare_crashes(workload, pairing, contenders)
     else:
-        document = compare_scenarios(workload, contenders, count)
+        document = compare_scenarios(workload, plan, contenders, count)
     if json:
         write_document(document)
         return
