@@ -96,7 +96,7 @@ def csv_rows_with(
             if name is None:
                 parsed[what] = np.zeros(len(lines), np.int64)
                 continue
-            where = _Lines(str(file.path), name, block.first_line, lines)
+            where = Where(file.path, name, block.first_line, lines)
             read = clock.read if what == "time" else tokens
             parsed[what] = read(columns[name], where, unreadable=collect)
             for rows in bad:
@@ -111,19 +111,6 @@ def csv_rows_with(
     arrivals, prompts, outputs = (np.concatenate(column) for column in parts.values())
     found = Rows(arrival_ps=arrivals, prompt_tokens=prompts, output_tokens=outputs, dropped=dropped)
     return found, pl.concat(extras) if extras else None
-
-
-class _Lines(Where):
-    """Places in a block from which rows were left out."""
-
-    __slots__ = ("lines",)
-
-    def __init__(self, file: str, column: str, first_line: int, lines: IntArray) -> None:
-        super().__init__(file, column, first_line)
-        self.lines = lines
-
-    def bad(self, row: int, value: object, allowed: str) -> InputError:
-        return super().bad(int(self.lines[row]), value, allowed)
 
 
 def _count(counts: dict[str, int], reason: str, count: int) -> None:

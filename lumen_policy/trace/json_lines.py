@@ -130,7 +130,7 @@ class _Found:
         for name, column in zip(self.fields, self.text, strict=True):
             bad: list[IntArray] = []
             collect = bad if self.drop_unreadable else None
-            where = _At(str(self.file.path), name, lines)
+            where = Where(self.file.path, name, 0, lines)
             text = pl.Series(column, dtype=pl.String)
             is_time = not parsed
             read = Clock(unit).read if is_time else tokens
@@ -189,16 +189,3 @@ def _value(raw: msgspec.Raw | None) -> str | None:
         return None
     value = _scalar.decode(raw)
     return value if value is None or isinstance(value, str) else bytes(raw).decode()
-
-
-class _At(Where):
-    """Places given by their line numbers."""
-
-    __slots__ = ("lines",)
-
-    def __init__(self, file: str, column: str, lines: IntArray) -> None:
-        super().__init__(file, column, 0)
-        self.lines = lines
-
-    def bad(self, row: int, value: object, allowed: str) -> InputError:
-        return super().bad(int(self.lines[row]), value, allowed)

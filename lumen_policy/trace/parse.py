@@ -22,21 +22,32 @@ _I64_MAX = (1 << 63) - 1
 
 
 class Where:
-    """Names a place in a file for an error message: ``FILE: line N, column C``."""
+    """Names a place in a file for an error message: ``FILE: line N: COLUMN …``.
 
-    __slots__ = ("column", "file", "first_line")
+    Args:
+        file: its path.
+        column: the field.
+        first: number of the column's first row.
+        lines: int64, offsets from `first` of the rows, where some were left out; None = one after another.
+        unit: what is counted: line, row or entry.
+    """
 
-    def __init__(self, file: str, column: str, first_line: int) -> None:
+    __slots__ = ("column", "file", "first", "lines", "unit")
+
+    def __init__(
+        self, file: object, column: str, first: int = 0, lines: IntArray | None = None, unit: str = "line"
+    ) -> None:
         self.file = file
         self.column = column
-        self.first_line = first_line
+        self.first = first
+        self.lines = lines
+        self.unit = unit
 
     def bad(self, row: int, value: object, allowed: str) -> InputError:
-        """The error for the given row of this block."""
+        """The error for the given row of the column."""
+        number = self.first + (row if self.lines is None else int(self.lines[row]))
         found = "is missing" if value is None else f"is {str(value)[:60]!r}"
-        return InputError(
-            f"{self.file}: line {self.first_line + row}: {self.column} {found}; expected {allowed}"
-        )
+        return InputError(f"{self.file}: {self.unit} {number}: {self.column} {found}; expected {allowed}")
 
 
 def tokens(text: pl.Series, where: Where, *, unreadable: list[IntArray] | None = None) -> IntArray:

@@ -54,11 +54,15 @@ class _BenchResult:
         if not n:
             raise InputError(f"{file.path}: no rows")
         columns = {"input_lens": result.input_lens, "output_lens": result.output_lens}
-        lengths = [tokens(_text(values), _Entry(str(file.path), name)) for name, values in columns.items()]
+        lengths = [
+            tokens(_text(values), Where(file.path, name, unit="entry")) for name, values in columns.items()
+        ]
         if result.start_times is not None and options.arrivals is None:
             if len(result.start_times) != n:
                 raise InputError(f"{file.path}: {n} input_lens but {len(result.start_times)} start_times")
-            arrival = Clock("s").read(_text(result.start_times), _Entry(str(file.path), "start_times"))
+            arrival = Clock("s").read(
+                _text(result.start_times), Where(file.path, "start_times", unit="entry")
+            )
             note = "arrivals are the requests' start times"
         elif options.arrivals is not None:
             arrival = options.arrivals.generate(n)
@@ -93,19 +97,6 @@ def _text(values: list[Number]) -> pl.Series:
     import polars as pl
 
     return pl.Series([None if value is None else str(value) for value in values], dtype=pl.String)
-
-
-class _Entry(Where):
-    """Places given by an index into a list."""
-
-    __slots__ = ()
-
-    def __init__(self, file: str, column: str) -> None:
-        super().__init__(file, column, 0)
-
-    def bad(self, row: int, value: object, allowed: str) -> InputError:
-        found = "is missing" if value is None else f"is {str(value)[:60]!r}"
-        return InputError(f"{self.file}: {self.column}[{row}] {found}; expected {allowed}")
 
 
 FORMAT = _BenchResult()

@@ -62,7 +62,7 @@ class _Parquet:
         for first in range(0, frame.height, _SLICE_ROWS):
             piece = frame.slice(first, _SLICE_ROWS)
             text = [_text(piece[name]) for name in columns]
-            where = [_Rows(str(file.path), name, first + 1) for name in columns]
+            where = [Where(file.path, name, first + 1, unit="row") for name in columns]
             parts.append(
                 [clock.read(text[0], where[0]), tokens(text[1], where[1]), tokens(text[2], where[2])]
             )
@@ -93,14 +93,6 @@ def _text(column: pl.Series) -> pl.Series:
     if isinstance(column.dtype, pl.Datetime):
         return column.dt.strftime("%Y-%m-%d %H:%M:%S%.9f")
     return column.cast(pl.String)
-
-
-class _Rows(Where):
-    """Places in a table without lines."""
-
-    def bad(self, row: int, value: object, allowed: str) -> InputError:
-        text = str(super().bad(row, value, allowed))
-        return InputError(text.replace(": line ", ": row ", 1))
 
 
 FORMAT = _Parquet()

@@ -121,15 +121,13 @@ class _ServeGen:
             keep = np.array([i not in blank for i in range(len(block.columns["rate"]))], bool)
             for column, name in zip(columns, ("window start", "rate", "cv", "shape"), strict=True):
                 column.append(
-                    _numbers(
-                        block.columns[name].to_list(), Where(str(file.path), name, block.first_line), keep
-                    )
+                    _numbers(block.columns[name].to_list(), Where(file.path, name, block.first_line), keep)
                 )
             for i, family in enumerate(block.columns["family"].to_list()):
                 if i in blank:
                     continue
                 if family is not None and family not in _FAMILIES:
-                    where = Where(str(file.path), "family", block.first_line)
+                    where = Where(file.path, "family", block.first_line)
                     raise where.bad(i, family, f"{', '.join(_FAMILIES)} or nothing")
                 families.append(_FAMILIES[family] if family else "")
         start, rate, _, shape = (np.concatenate(column) for column in columns)
