@@ -98,15 +98,15 @@ def build_input(choose: Chooser) -> ReplayInput:
     """One replay from a chooser."""
     focus = choose.pick(["any", "restore", "assist"])
     workers = choose.integer(1, 6) if focus == "any" else choose.integer(2, 4)
-    small_pool = choose.integer(2, 12) if focus == "any" else choose.integer(6, 30)
-    pool_pages = choose.pick([small_pool, choose.integer(8, 40), choose.integer(100, 350)])
+    small_pool = choose.integer(2, 12) if focus == "any" else choose.integer(5, 14)
+    pool_pages = choose.pick([small_pool, small_pool, choose.integer(8, 40), choose.integer(100, 350)])
     few = choose.integer(1, 8) if focus == "any" else choose.integer(6, 20)
     count = choose.pick([few, few, choose.integer(5, 40), choose.integer(5, 40), choose.integer(40, 150)])
     prompts, outputs = _lengths(choose, count, pool_pages, focus)
     shape = Shape(
         unit_ps=choose.pick([1, 7, 1000, 10**9]),
         pool_pages=pool_pages,
-        max_batch=choose.pick([1, 2, 3, 4, 8, 64]),
+        max_batch=choose.pick([1, 2, 3, 4, 8, 64] if focus == "any" else [2, 3, 4, 8, 64]),
         token_budget=choose.pick([1, 2, 5, 16, 33, 64, 512] if focus == "any" else [16, 33, 64, 512]),
         longest=max(p + o for p, o in zip(prompts, outputs, strict=True)),
         has_draft=focus == "assist" or choose.integer(0, 4) > 0,
@@ -234,7 +234,7 @@ def _iteration_costs(choose: Chooser, shape: Shape, tokens: int, rows: int) -> I
 def _costs(choose: Chooser, shape: Shape) -> ServingCosts:
     unit = shape.unit_ps
     scale = choose.pick([1, 10, 200] if shape.focus == "any" else [10, 200])
-    latency, per_page = choose.integer(1, 10), choose.pick([0, 1, 5, 50])
+    latency, per_page = choose.pick([1, 10, 100]), choose.pick([0, 1, 5, 50])
     return ServingCosts(
         target=_iteration_costs(choose, shape, shape.rows, shape.rows),
         draft=_draft_costs(choose, shape),
