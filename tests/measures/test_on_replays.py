@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import msgspec
 import numpy as np
@@ -21,6 +22,7 @@ from lumen_policy.replay.contract import PS_PER_S, ReplayInput, ReplayOutput
 SEEDS = range(30)
 
 
+@cache
 def pair(seed: int) -> tuple[ReplayInput, ReplayOutput, ReplayOutput]:
     """A random replay and its fault-free replay."""
     inp = random_input(seed)
