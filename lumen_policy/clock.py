@@ -26,6 +26,6 @@ def seconds_to_ps(field: str, seconds: str | float | int) -> int:
         value = Decimal("NaN")
     if not value.is_finite() or value < 0:
         raise InputError(f"{field}: {str(seconds)!r} is not a time in seconds ≥ 0")
-    if value * PS_PER_S > MAX_SPAN_PS:
+    if value > MAX_SPAN_PS // PS_PER_S:
         raise InputError(f"{field}: {seconds} s is beyond the 90 days a replay can span")
     return int((value * PS_PER_S).quantize(Decimal(1), rounding=ROUND_HALF_EVEN))

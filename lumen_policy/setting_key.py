@@ -19,6 +19,8 @@ AUTO = "auto"
 Kind = Literal["int", "float", "bool", "text", "decimal", "tokens", "texts"]
 Group = Literal["cluster", "trace", "policy", "faults", "measures", "search"]
 
+_MOST_DIGITS = 300
+
 _KIND_NAMES = {
     "int": "a whole number",
     "tokens": "a whole number",
@@ -113,7 +115,10 @@ class Key:
             number = Decimal(text)
         except ArithmeticError:
             raise refusal from None
-        if not number.is_finite() or (self.kind in ("int", "tokens") and number != int(number)):
+        # beyond these exponents exact arithmetic would take for ever
+        if not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS:
+            raise refusal
+        if self.kind in ("int", "tokens") and number != int(number):
             raise refusal
         if (
             (self.at_least is not None and number < Decimal(self.at_least))

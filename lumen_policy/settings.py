@@ -184,7 +184,7 @@ class Settings:
     )
     tau: int | str | None = _key(
         None, "tokens", "policy", "saved tokens above which the holder is preferred at any load; auto: 512",
-        unit="tokens", words=("inf",), at_least=0,
+        unit="tokens", words=("inf",), at_least=0, at_most=2**62,
         reason="recomputing a quarter of an iteration's token budget costs little",
     )
     k: int | None = _key(

@@ -30,8 +30,8 @@ def _replay(
     from lumen_policy.cli.report import write_document, write_notices
     from lumen_policy.faults import parse_crashes
     from lumen_policy.paired import Pairing
-    from lumen_policy.request_file import check_output, write_per_request
     from lumen_policy.policy_choice import choose_policy
+    from lumen_policy.request_file import check_output, write_per_request
     from lumen_policy.result import replay_document
     from lumen_policy.workload import prepare
 
