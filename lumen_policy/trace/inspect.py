@@ -22,7 +22,7 @@ from lumen_policy.trace.formats.servegen import FORMAT as SERVEGEN
 from lumen_policy.trace.options import ReadOptions
 from lumen_policy.trace.rows import Rows
 from lumen_policy.trace.source import TraceFile
-from lumen_policy.trace.table import Trace
+from lumen_policy.trace.table import MAX_SPAN_PS, Trace
 
 __all__ = ["SCHEMA_VERSION", "describe_trace", "inspect_built_in", "inspect_file"]
 
@@ -71,7 +71,7 @@ def inspect_file(
     document = {**head, "kind": "requests" if timed else "lengths", **describe_trace(trace, cache_blocks)}
     document["all_rows"] = _all_rows(rows)
     if not timed:
-        for part in (document, document["all_rows"]):
+        for part in filter(None, (document, document["all_rows"])):
             part.update(dict.fromkeys((*_NO_TIMES, "gap_cv", "gap_max_s")))
     return document
 
@@ -102,8 +102,13 @@ def describe_trace(trace: Trace, cache_blocks: int | None = None) -> dict[str, A
     }
 
 
-def _all_rows(rows: Rows) -> dict[str, Any]:
-    """The same figures over every readable row, those without tokens (failed requests) included."""
+def _all_rows(rows: Rows) -> dict[str, Any] | None:
+    """The same figures over every readable row, those without tokens (failed requests) included.
+
+    None where the rows span more than can be measured, which only a window makes readable.
+    """
+    if int(rows.arrival_ps.max()) - int(rows.arrival_ps.min()) > MAX_SPAN_PS:
+        return None
     return {
         "count": len(rows.arrival_ps),
         **arrival_figures(np.sort(rows.arrival_ps)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,13 +13,14 @@ from lumen_policy.trace.table import MAX_TOKENS, IntArray
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["UNITS", "Clock", "Where", "tokens"]
+__all__ = ["FAR_PS", "UNITS", "Clock", "Where", "tokens"]
 
+FAR_PS = (1 << 63) - 1
+"""Stands for a time too far from the first one for int64 picoseconds (106 days)."""
 UNITS = {"s": 12, "ms": 9, "us": 6, "ns": 3}
 """Units of a numeric time column: decimal digits from the unit down to a picosecond."""
 _DATE_FORMATS = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f")
 _ZONED = "%#z"
-_I64_MAX = (1 << 63) - 1
 
 
 class Where:
@@ -95,7 +97,9 @@ class Clock:
         return bool(self._dates)
 
     def read(self, text: pl.Series, where: Where, *, unreadable: list[IntArray] | None = None) -> IntArray:
-        """Picoseconds from the origin (the first readable value of the first block), shape (len(text),)."""
+        """Picoseconds from the origin (the first readable value), shape (len(text),); ± ``FAR_PS`` where too
+        far.
+        """
         import polars as pl
 
         if self._dates is None:
@@ -105,12 +109,9 @@ class Clock:
             values = values.fill_null(self._parse(text.str.strip_chars()))
         if self._origin is None and values.null_count() < len(values):
             self._origin = values.drop_nulls()[0]
-        # Differences beyond int64 picoseconds (106 days) stay at its end; the table refuses such a span.
         scale = 1000 if self._dates else 1
         offset = pl.col("t").cast(pl.Int128) - pl.lit(self._origin or 0, dtype=pl.Int128)
-        shifted = values.to_frame("t").select(
-            (offset.clip(-(_I64_MAX // scale), _I64_MAX // scale) * scale).cast(pl.Int64)
-        )["t"]
+        shifted = values.to_frame("t").select((offset * scale).clip(-FAR_PS, FAR_PS).cast(pl.Int64))["t"]
         if shifted.null_count():
             rows = shifted.is_null().arg_true().to_numpy().astype(np.int64)
             row = int(rows[0])
@@ -134,7 +135,21 @@ class Clock:
         import polars as pl
 
         if not self._dates:
-            return text.cast(pl.Decimal(38, self._digits), strict=False).to_physical()
+            numbers = text.cast(pl.Decimal(38, self._digits), strict=False)
+            if numbers.null_count() and text.str.contains("[eE]").any():
+                # Not every polars version reads exponents.
+                plain = pl.Series([None if value is None else _without_exponent(value) for value in text])
+                numbers = numbers.fill_null(plain.cast(pl.Decimal(38, self._digits), strict=False))
+            return numbers.to_physical()
         if self._format.endswith(_ZONED):
             text = text.str.replace("Z$", "+00:00")
         return text.str.to_datetime(self._format, time_unit="ns", strict=False).to_physical()
+
+
+def _without_exponent(text: str) -> str | None:
+    """``1.7e-3`` as ``0.0017``; None where it is no number of a usable size."""
+    try:
+        number = Decimal(text)
+    except ArithmeticError:
+        return None
+    return format(number, "f") if number.is_finite() and abs(number.adjusted()) < 40 else None

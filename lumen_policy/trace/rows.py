@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lumen_policy.errors import InputError
+from lumen_policy.trace.parse import FAR_PS
 from lumen_policy.trace.table import MAX_SPAN_PS, PS_PER_S, Accounting, IntArray, PrefixBlocks, Trace
 
 __all__ = ["Rows"]
-
-_I64_MAX = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +49,9 @@ class Rows:
         notes = self.notes
         if window_s is not None and len(arrival):
             first = int(arrival.min())
-            start, end = (min(first + round(edge * PS_PER_S), _I64_MAX) for edge in window_s)
-            outside = (arrival < start) | (arrival >= end)
+            start, end = (first + round(min(edge, FAR_PS / PS_PER_S) * PS_PER_S) for edge in window_s)
+            # Rows too far away stay until the check below, unless the window ends before them.
+            outside = (arrival < min(start, FAR_PS)) | ((arrival >= end) if end < FAR_PS else False)
             notes = (*notes, f"window {window_s[0]:g} … {window_s[1]:g} s")
         no_prompt = (prompt == 0) & ~outside
         no_output = (output == 0) & ~no_prompt & ~outside
@@ -67,6 +67,10 @@ class Rows:
         if accounting.kept < len(arrival):
             rows = np.flatnonzero(~(no_prompt | no_output | outside))
             arrival = arrival[rows]
+        if len(arrival) and (arrival.max() == FAR_PS or arrival.min() == -FAR_PS):
+            raise InputError(
+                f"{source}: times lie more than 106 days from the first row's; --window START:END cuts them"
+            )
         late = int((arrival[1:] < arrival[:-1]).sum())
         if late:
             order = np.argsort(arrival, kind="stable")

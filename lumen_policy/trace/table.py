@@ -51,6 +51,9 @@ class Accounting:
                 f"rows do not add up: {self.read} read, {self.kept} kept, {dict(self.dropped)} dropped"
             )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _accounting, (self.read, self.kept, dict(self.dropped), self.notes)
+
     @classmethod
     def of(cls, read: int, dropped: Mapping[str, int], notes: tuple[str, ...] = ()) -> Accounting:
         """The accounting of a source of `read` rows; reasons with count 0 are left out."""
@@ -68,6 +71,11 @@ class Accounting:
     def note(self, text: str) -> Accounting:
         """The same rows with one more remark."""
         return replace(self, notes=(*self.notes, text))
+
+
+def _accounting(read: int, kept: int, dropped: dict[str, int], notes: tuple[str, ...]) -> Accounting:
+    """Unpickles: a read-only mapping cannot be sent to another process as it is."""
+    return Accounting(read=read, kept=kept, dropped=dropped, notes=notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

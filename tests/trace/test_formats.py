@@ -42,6 +42,19 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
+def stored_zstd(content: bytes) -> bytes:
+    """A Zstandard frame (RFC 8878) of one raw block: magic, single segment of 256 … 65,791 bytes, last
+    block.
+    """
+    size = len(content)
+    return (
+        b"\x28\xb5\x2f\xfd\x60"
+        + (size - 256).to_bytes(2, "little")
+        + (1 | size << 3).to_bytes(3, "little")
+        + content
+    )
+
+
 def test_every_format_has_a_sample_and_every_sample_is_recognised() -> None:
     assert set(OF_SAMPLE.values()) == set(all_formats())
     for name, expected in OF_SAMPLE.items():
@@ -188,7 +201,7 @@ def test_generic_columns_are_mapped(tmp_path: Path) -> None:
 def test_wall_clock_columns_of_parquet(tmp_path: Path) -> None:
     import polars as pl
 
-    times = pl.Series(["2024-05-10 00:00:00.25", "2024-05-10 00:00:01"]).str.to_datetime(time_unit="us")
+    times = pl.Series(["2024-05-10 00:00:00.25", "2024-05-10 00:00:01"]).str.to_datetime("%F %T%.f")
     pl.DataFrame({"at": times, "prompt_tokens": [7, 8], "output_tokens": [2, 3]}).write_parquet(
         tmp_path / "g.parquet"
     )
@@ -210,13 +223,11 @@ def test_whole_numbers_written_as_floats(tmp_path: Path) -> None:
 
 
 def test_packed_files_and_byte_order_marks(tmp_path: Path) -> None:
-    import polars as pl
-
     text = (SAMPLES / "generic.csv").read_bytes()
     whole = read_trace(SAMPLES / "generic.csv").digest()
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text))
     (tmp_path / "b.csv").write_bytes(b"\xef\xbb\xbf" + text)
-    pl.read_csv(text, infer_schema=False).lazy().sink_csv(tmp_path / "c.csv.zst", compression="zstd")
+    (tmp_path / "c.csv.zst").write_bytes(stored_zstd(text))
     (tmp_path / "d.csv").write_bytes(text.replace(b"\n", b"\r\n"))
     (tmp_path / "e.csv").write_bytes(text.replace(b"\n", b"\n\n"))
     for path in sorted(tmp_path.iterdir()):
@@ -337,3 +348,24 @@ def test_fault_logs_are_inspected_like_traces(tmp_path: Path) -> None:
     write(path, json.dumps([event("a", 1, "end")]))
     with pytest.raises(InputError, match="without a start"):
         inspect_file(path)
+
+
+def test_more_than_90_days_are_read_by_a_window(tmp_path: Path) -> None:
+    days = [0, 1, 50, 104, 105, 107, 110]
+    rows = "".join(f"{86_400 * day},{day + 1},1\n" for day in days)
+    path = write(tmp_path / "g.csv", f"arrival_s,prompt_tokens,output_tokens\n{rows}")
+    for window in (None, (0.0, 1e9), (86_400.0 * 105, float("inf"))):
+        with pytest.raises(InputError, match=r"g\.csv: .*--window START:END"):
+            read_trace(path, options=ReadOptions(window_s=window))
+    trace = read_trace(path, options=ReadOptions(window_s=(86_400.0 * 50, 86_400.0 * 106)))
+    assert trace.prompt_tokens.tolist() == [51, 105, 106]
+    assert trace.accounting.dropped == {"outside the window": 4}
+    assert trace.span_s == 55 * 86_400
+    document = inspect_file(path, options=ReadOptions(window_s=(86_400.0 * 50, 86_400.0 * 106)))
+    assert (document["span_s"], document["all_rows"]) == (55 * 86_400, None)
+    clock = write(
+        tmp_path / "a.csv",
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2000-01-01 00:00:00,1,1\n2023-01-01 00:00:00,1,1\n",
+    )
+    with pytest.raises(InputError, match="more than 106 days"):
+        read_trace(clock)
