@@ -35,7 +35,7 @@ class Search(Protocol):
 class SurrogateSearch:
     """A Gaussian process over the cube: told points first, then a low-discrepancy fill, then the surrogate.
 
-    scikit-optimize's ask/tell with gp_hedge. A non-finite value is told as the worst finite one so far (skopt
+    scikit-optimize's ask/tell with expected improvement. A non-finite value is told as the worst finite one so far (skopt
     refuses it). Linear algebra runs on one thread, so that one machine gives the same points whatever its
     settings.
     """
@@ -66,7 +66,7 @@ class SurrogateSearch:
             dimensions,
             base_estimator="GP",
             n_initial_points=max(1, told_first + fill),
-            acq_func="gp_hedge",
+            acq_func="EI",
             acq_optimizer="lbfgs",
             random_state=draw(seed, _FILL, 99, 0) >> 32,
             acq_optimizer_kwargs={"n_jobs": 1},
