@@ -12,6 +12,7 @@ from lumen_policy.replay.kernel.checkpoints import follow, make_explicit, rejoin
 from lumen_policy.replay.kernel.decisions import draw, drafts_per_pass, worth_drafting
 from lumen_policy.replay.kernel.jit import compile_plain
 from lumen_policy.replay.kernel.state import (
+    IDLE,
     COMPLETIONS,
     EXPLICITS,
     KV_TOKENS,
@@ -131,7 +132,7 @@ def begin_assisted(s: Any, i: int, t: int) -> None:
                     + g.sequence_ps * count
                 )
                 if not worth_drafting(expected, pass_ps, count, plain_ps):
-                    g.vetoed_passes += 1
+                    w.vetoed = 1
                     drafts = 0
     if drafts > 0:
         for j in range(count):
@@ -165,6 +166,8 @@ def begin_assisted(s: Any, i: int, t: int) -> None:
     if w.decoding > 0:
         w.plain_assisted = 1
     chunk_and_run(s, i, t, w.decoding, w.decoding, w.decoding, w.context, 0)
+    if w.mode == IDLE:
+        w.vetoed = 0
 
 
 @compile_plain

@@ -258,6 +258,8 @@ def end_run(s: Any, i: int, t: int) -> None:
     w.pass_k = 0
     g.plain_assisted_passes += w.plain_assisted
     w.plain_assisted = 0
+    g.vetoed_passes += w.vetoed
+    w.vetoed = 0
     if mode == SINGLE:
         _end_chunks(s, i, t)
     heap = s.batches[COMPLETIONS, i]

@@ -90,7 +90,7 @@ def run(s: Any, gap_margin: int) -> int:
             return TOO_LONG
         if g.gaps + gap_margin > len(s.gaps):
             return MORE_GAPS
-        if g.life_next == t and g.interruptions + g.next_arrival - g.oldest > len(s.interruptions):
+        if rare == t and g.interruptions + g.next_arrival - g.oldest > len(s.interruptions):
             return MORE_INTERRUPTIONS
 
         # 0: iteration ends

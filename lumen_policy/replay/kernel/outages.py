@@ -135,6 +135,7 @@ def _stop_run(s: Any, i: int, t: int) -> None:
     w.mode = IDLE
     w.pass_k = 0
     w.plain_assisted = 0
+    w.vetoed = 0
     s.by_worker[NEXT_END, i] = FAR
     tree_update(s.trees[ENDS], s.by_worker[NEXT_END], i)
     s.by_worker[NEXT_RESTORE, i] = FAR

@@ -47,7 +47,7 @@ _WORKER_FIELDS = (
     "mode life life_at steps decoding prefilling restoring restored context used head tail link_free"
     " run_start run_first run_growth run_count run_decodes run_pages_done last_decode_end odd irregular"
     " sync_duration sync_growth sync_left sync_steps sync_decodes regular explicit by_number pending"
-    " drafter target draft_until episode pass_k pass_draft_ps plain_assisted outage"
+    " drafter target draft_until episode pass_k pass_draft_ps plain_assisted vetoed outage"
     " undo_next undo_duration undo_left undo_steps"
 )
 WORKER = np.dtype(
