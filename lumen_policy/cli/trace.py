@@ -20,9 +20,15 @@ BUILT_IN = "built-in"
 app = typer.Typer(
     name="trace",
     help="Inspect, convert and synthesise request traces.",
-    no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+
+@app.callback(invoke_without_command=True)
+def _trace(context: typer.Context) -> None:
+    """Inspect, convert and synthesise request traces."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 def register(parent: typer.Typer) -> None:

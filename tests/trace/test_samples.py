@@ -6,6 +6,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from lumen_policy.trace.read import read_trace
 
@@ -35,3 +38,12 @@ def test_samples_are_small() -> None:
         if path.suffix in (".csv", ".jsonl"):
             assert len(path.read_text().splitlines()) <= 200
         assert path.is_dir() or path.stat().st_size < 100_000
+
+
+def test_the_example_of_the_docs_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    text = (ROOT / "docs" / "traces.md").read_text()
+    code = text.partition("```python\n")[2].partition("```")[0]
+    names: dict[str, Any] = {}
+    exec(compile(code, "docs/traces.md", "exec"), names)
+    assert names["busy"].rate_per_s == pytest.approx(20.0, rel=1e-3)

@@ -115,6 +115,10 @@ def test_synth_keeps_lengths_together(tmp_path: Path) -> None:
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
 
 
+def test_without_a_command_it_explains_itself() -> None:
+    assert "convert" in run().stdout
+
+
 def test_formats_are_listed() -> None:
     listed = run("formats").stdout
     assert "mooncake" in listed

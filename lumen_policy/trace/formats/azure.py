@@ -8,36 +8,14 @@ Source: github.com/Azure/AzurePublicDataset (CC-BY 4.0).
 
 from __future__ import annotations
 
-from lumen_policy.trace.csv_rows import csv_rows
-from lumen_policy.trace.csv_text import header
-from lumen_policy.trace.options import ReadOptions
-from lumen_policy.trace.rows import Rows
-from lumen_policy.trace.source import TraceFile
+from lumen_policy.trace.named_csv import NamedCsv
 
 __all__ = ["FORMAT"]
 
-_COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
-
-
-class _Azure:
-    name = "azure"
-    summary = "Azure/Splitwise CSV: TIMESTAMP,ContextTokens,GeneratedTokens"
-    kind = "requests"
-    generic = False
-
-    def recognises(self, file: TraceFile) -> bool:
-        return not file.is_parquet and set(_COLUMNS) <= set(header(file))
-
-    def read(self, file: TraceFile, options: ReadOptions) -> Rows:
-        arrival, prompt, output = _COLUMNS
-        return csv_rows(
-            file,
-            header(file),
-            arrival=arrival,
-            prompt=prompt,
-            output=output,
-            drop_unreadable=options.drop_unreadable,
-        )
-
-
-FORMAT = _Azure()
+FORMAT = NamedCsv(
+    name="azure",
+    summary="Azure/Splitwise CSV: TIMESTAMP,ContextTokens,GeneratedTokens",
+    arrival="TIMESTAMP",
+    prompt="ContextTokens",
+    output="GeneratedTokens",
+)
