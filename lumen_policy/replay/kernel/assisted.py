@@ -9,12 +9,12 @@ import numpy as np
 from lumen_policy.replay.draws import ACCEPTANCE
 from lumen_policy.replay.kernel.batch import chunk_and_run, plan_decodes, push_gap, take_pages
 from lumen_policy.replay.kernel.checkpoints import follow, make_explicit, rejoin_regular
-from lumen_policy.replay.kernel.decisions import draw, drafts_per_pass, worth_drafting
+from lumen_policy.replay.kernel.decisions import drafts_per_pass, draw, worth_drafting
 from lumen_policy.replay.kernel.jit import compile_plain
 from lumen_policy.replay.kernel.state import (
-    IDLE,
     COMPLETIONS,
     EXPLICITS,
+    IDLE,
     KV_TOKENS,
     ORDERING,
     REGULAR,

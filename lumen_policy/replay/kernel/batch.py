@@ -36,6 +36,7 @@ from lumen_policy.replay.kernel.state import (
     STARTS,
     STATIC,
     SYNC_NEXT,
+    SYNCS,
 )
 from lumen_policy.replay.kernel.structures import heap_pop, heap_push, heap_remove, tree_update
 
@@ -298,6 +299,7 @@ def cut(s: Any, i: int, t: int) -> None:
         w.sync_left = count - (w.run_count - w.sync_left)
         if w.sync_left == 0:
             s.by_worker[SYNC_NEXT, i] = FAR
+            tree_update(s.trees[SYNCS], s.by_worker[SYNC_NEXT], i)
     w.run_count = count
     if end == t:
         close_run(s, i, count, t)
@@ -589,5 +591,6 @@ def chunk_and_run(
         w.sync_steps = w.steps
         w.sync_decodes = decodes
         s.by_worker[SYNC_NEXT, i] = t + duration
+        tree_update(s.trees[SYNCS], s.by_worker[SYNC_NEXT], i)
         if t + duration < g.sync_min:
             g.sync_min = t + duration

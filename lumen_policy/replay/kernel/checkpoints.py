@@ -1,10 +1,10 @@
 """Checkpoint accounting, exact and lazy.
 
-Where copies go never changes when an iteration ends, so the accounting may lag behind the workers: ``follow`` brings it
-up to an instant whenever somebody is about to look or something is about to leave. Between two such instants copies only
-grow, so if everything fits at the end everything fitted all along and the order did not matter: that is the quick way,
-one row of counters per iteration. If a page was short, the quick way is undone and the iterations are taken one by one in
-their true order, transfers sorted by (holder, request).
+No iteration waits for a checkpoint, so the accounting may lag behind the workers: ``follow`` brings it up to an instant
+whenever somebody is about to look or something is about to leave. It takes the ends of iterations in their true order.
+Copies that have caught up are REGULAR: each grows by one token at each decode step of its server and opens a page at the
+steps of its phase, so an iteration costs two rows of counters. Only where a page is short, where copies wait for one, or
+where two iterations end at one instant are the transfers taken one by one, sorted by (holder, request).
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
 from lumen_policy.replay.kernel.state import (
     ALIVE,
     CANDIDATES,
-    COMPLETIONS,
     EXPLICIT,
-    EXPLICITS,
     EXPLICIT_AT,
+    EXPLICITS,
     FAR,
     FREE,
     HELD,
@@ -29,13 +28,10 @@ from lumen_policy.replay.kernel.state import (
     SPECIALS,
     STATIC,
     SYNC_NEXT,
+    SYNCS,
     TOTAL,
-    TOUCHED,
-    UNDO_FREE,
-    UNDO_HELD,
-    UNDO_KV,
 )
-from lumen_policy.replay.kernel.structures import sort_keys
+from lumen_policy.replay.kernel.structures import sort_keys, tree_update
 
 __all__ = [
     "arrived_tokens",
@@ -81,11 +77,19 @@ def arrived_tokens(s: Any, q: Any) -> int:
 
 
 @compile_inline
-def _register(s: Any, q: Any) -> None:
+def _register(s: Any, r: int) -> None:
     """A caught-up copy starts to grow with every decode iteration of its server."""
+    q = s.requests[r]
     s.copies[q.server, TOTAL, q.holder] += 1
     s.copies[q.server, (1 - q.offset) & 15, q.holder] += 1
-    s.workers[q.server].regular += 1
+    w = s.workers[q.server]
+    w.regular += 1
+    phase = (1 - q.offset) & 15
+    q.phase_next = w.phase_head[phase]
+    q.phase_last = -1
+    if q.phase_next >= 0:
+        s.requests[q.phase_next].phase_last = r
+    w.phase_head[phase] = r
     q.growth = REGULAR
 
 
@@ -97,6 +101,12 @@ def _unregister(s: Any, q: Any) -> None:
     s.copies[q.server, TOTAL, q.holder] -= 1
     s.copies[q.server, (1 - q.offset) & 15, q.holder] -= 1
     w.regular -= 1
+    if q.phase_next >= 0:
+        s.requests[q.phase_next].phase_last = q.phase_last
+    if q.phase_last >= 0:
+        s.requests[q.phase_last].phase_next = q.phase_next
+    else:
+        w.phase_head[(1 - q.offset) & 15] = q.phase_next
     q.growth = STATIC
 
 
@@ -137,7 +147,7 @@ def rejoin_regular(s: Any, r: int) -> bool:
     if q.arrived != q.offset + s.workers[q.server].sync_steps - 1:
         return False
     _leave_explicit(s, r)
-    _register(s, q)
+    _register(s, r)
     return True
 
 
@@ -183,88 +193,50 @@ def release_old(s: Any, r: int, t: int) -> None:
 
 
 @compile_plain
-def _follow_quickly(globals_: Any, workers: Any, by_worker: Any, copies: Any, t: int) -> bool:
-    """Account for all iterations that end at or before t, in any order; False if a page was short.
+def _advance(globals_: Any, workers: Any, by_worker: Any, copies: Any, trees: Any, t: int) -> bool:
+    """Follow the iterations that end at or before t, one after the other; called often, so it takes few arrays.
 
-    Called often, so it takes only the arrays it needs.
+    Returns:
+        True when done; False where the next instant, ``sync_min``, must be taken transfer by transfer.
     """
     g = globals_[0]
     count = g.workers
-    for w in range(count):
-        by_worker[UNDO_HELD, w] = by_worker[HELD, w]
-        by_worker[UNDO_FREE, w] = by_worker[FREE, w]
-        by_worker[UNDO_KV, w] = by_worker[KV_TOKENS, w]
-    g.saved_high = g.integral_high
-    g.saved_low = g.integral_low
-    touched = 0
-    earliest = FAR
-    for i in range(count):
-        end = by_worker[SYNC_NEXT, i]
-        if end <= t:
-            w = workers[i]
-            duration = w.sync_duration
-            left = w.sync_left
-            steps = w.sync_steps
-            by_worker[TOUCHED, touched] = i
-            w.undo_next = end
-            w.undo_duration = duration
-            w.undo_left = left
-            w.undo_steps = steps
-            touched += 1
-            growth = w.sync_growth
-            regular = w.regular
-            first = steps
-            decodes = w.sync_decodes
-            while end <= t:
-                if decodes > 0:
-                    if regular > 0:
-                        phase = steps & 15
-                        for h in range(count):
-                            by_worker[FREE, h] -= copies[i, phase, h]
-                        _integrate(g, regular, end)
-                    steps += 1
-                left -= 1
-                if left == 0:
-                    end = FAR
-                else:
-                    duration += growth
-                    end += duration
-            if regular > 0:
-                passed = steps - first
-                for h in range(count):
-                    by_worker[HELD, h] += passed * copies[i, TOTAL, h]
-            by_worker[KV_TOKENS, i] += (steps - first) * decodes
-            w.sync_duration = duration
-            w.sync_left = left
-            w.sync_steps = steps
-            by_worker[SYNC_NEXT, i] = end
-        if end < earliest:
-            earliest = end
-    g.touched = touched
-    g.sync_min = earliest
-    for h in range(count):
-        if by_worker[FREE, h] < 0:
+    while True:
+        i = trees[SYNCS, 1]
+        now = by_worker[SYNC_NEXT, i]
+        g.sync_min = now
+        if now > t:
+            return True
+        w = workers[i]
+        decodes = w.sync_decodes
+        if decodes > 0 and w.explicit > 0 and (g.hot > 0 or w.by_number > 0):
             return False
-    return True
-
-
-@compile_plain
-def _undo(s: Any) -> None:
-    """Take back the last ``_follow_quickly``."""
-    g = s.g[0]
-    for w in range(g.workers):
-        s.by_worker[HELD, w] = s.by_worker[UNDO_HELD, w]
-        s.by_worker[FREE, w] = s.by_worker[UNDO_FREE, w]
-        s.by_worker[KV_TOKENS, w] = s.by_worker[UNDO_KV, w]
-    g.integral_high = g.saved_high
-    g.integral_low = g.saved_low
-    for j in range(g.touched):
-        i = s.by_worker[TOUCHED, j]
-        w = s.workers[i]
-        s.by_worker[SYNC_NEXT, i] = w.undo_next
-        w.sync_duration = w.undo_duration
-        w.sync_left = w.undo_left
-        w.sync_steps = w.undo_steps
+        end = FAR
+        if w.sync_left > 1:
+            end = now + w.sync_duration + w.sync_growth
+        by_worker[SYNC_NEXT, i] = end
+        tree_update(trees[SYNCS], by_worker[SYNC_NEXT], i)
+        short = by_worker[SYNC_NEXT, trees[SYNCS, 1]] == now
+        if decodes > 0 and w.regular > 0 and not short:
+            phase = w.sync_steps & 15
+            low = by_worker[FREE, 0] - copies[i, phase, 0]
+            for h in range(1, count):
+                low = min(low, by_worker[FREE, h] - copies[i, phase, h])
+            short = low < 0
+            if not short:
+                for h in range(count):
+                    by_worker[FREE, h] -= copies[i, phase, h]
+                    by_worker[HELD, h] += copies[i, TOTAL, h]
+                _integrate(g, w.regular, now)
+        if short:
+            by_worker[SYNC_NEXT, i] = now
+            tree_update(trees[SYNCS], by_worker[SYNC_NEXT], i)
+            return False
+        if decodes > 0:
+            w.sync_steps += 1
+            by_worker[KV_TOKENS, i] += decodes
+        w.sync_left -= 1
+        w.sync_duration += w.sync_growth
 
 
 @compile_inline
@@ -298,111 +270,64 @@ def _transfer(s: Any, r: int, t: int) -> None:
     if q.arrived == existing and w.by_number == 0:
         if q.growth == EXPLICIT:
             _leave_explicit(s, r)
-        _register(s, q)
+        _register(s, r)
     elif q.growth != EXPLICIT:
         make_explicit(s, r)
 
 
 @compile_plain
-def _follow_in_order(s: Any, t: int, specials: int) -> None:
-    """Account for the iterations up to t one instant after the other; ``specials`` transfers belong to t itself."""
+def _take_instant(s: Any, now: int, specials: int) -> None:
+    """Follow one instant transfer by transfer; ``specials`` first transfers after a prefill belong to it."""
     g = s.g[0]
-    workers = g.workers
     g.ordered_syncs += 1
+    count = 0
     while True:
-        now = FAR
-        for i in range(workers):
-            if s.by_worker[SYNC_NEXT, i] < now:
-                now = s.by_worker[SYNC_NEXT, i]
-        g.sync_min = now
-        if now > t:
-            if specials == 0:
-                return
-            now = t
-        count = 0
-        for i in range(workers):
-            if s.by_worker[SYNC_NEXT, i] != now:
-                continue
-            w = s.workers[i]
-            if w.sync_decodes > 0:
-                if w.regular > 0:
-                    _integrate(g, w.regular, now)
-                    for h in range(workers):
-                        s.by_worker[HELD, h] += s.copies[i, TOTAL, h]
-                    for j in range(w.decoding):
-                        r = s.batches[COMPLETIONS, i, j] & 0xFFFFFFFF
-                        q = s.requests[r]
-                        if q.growth == REGULAR and (q.offset + w.sync_steps - 1) & 15 == 0:
-                            s.scratch[CANDIDATES, count] = (q.holder << 32) | r
-                            count += 1
-                for j in range(w.explicit):
-                    r = s.batches[EXPLICITS, i, j]
+        i = s.trees[SYNCS, 1]
+        if s.by_worker[SYNC_NEXT, i] != now:
+            break
+        w = s.workers[i]
+        if w.sync_decodes > 0:
+            if w.regular > 0:
+                _integrate(g, w.regular, now)
+                for h in range(g.workers):
+                    s.by_worker[HELD, h] += s.copies[i, TOTAL, h]
+                r = w.phase_head[w.sync_steps & 15]
+                while r >= 0:
                     s.scratch[CANDIDATES, count] = (s.requests[r].holder << 32) | r
                     count += 1
-                w.sync_steps += 1
-                s.by_worker[KV_TOKENS, i] += w.sync_decodes
-            w.sync_left -= 1
-            if w.sync_left == 0:
-                s.by_worker[SYNC_NEXT, i] = FAR
-            else:
-                w.sync_duration += w.sync_growth
-                s.by_worker[SYNC_NEXT, i] += w.sync_duration
-        if now == t:
-            for j in range(specials):
-                r = s.scratch[SPECIALS, j]
+                    r = s.requests[r].phase_next
+            for j in range(w.explicit):
+                r = s.batches[EXPLICITS, i, j]
                 s.scratch[CANDIDATES, count] = (s.requests[r].holder << 32) | r
                 count += 1
-            specials = 0
-        sort_keys(s.scratch[CANDIDATES], count)
-        for j in range(count):
-            _transfer(s, s.scratch[CANDIDATES, j] & 0xFFFFFFFF, now)
+            w.sync_steps += 1
+            s.by_worker[KV_TOKENS, i] += w.sync_decodes
+        w.sync_left -= 1
+        w.sync_duration += w.sync_growth
+        s.by_worker[SYNC_NEXT, i] = now + w.sync_duration if w.sync_left > 0 else FAR
+        tree_update(s.trees[SYNCS], s.by_worker[SYNC_NEXT], i)
+    g.sync_min = s.by_worker[SYNC_NEXT, s.trees[SYNCS, 1]]
+    for j in range(specials):
+        r = s.scratch[SPECIALS, j]
+        s.scratch[CANDIDATES, count] = (s.requests[r].holder << 32) | r
+        count += 1
+    sort_keys(s.scratch[CANDIDATES], count)
+    for j in range(count):
+        _transfer(s, s.scratch[CANDIDATES, j] & 0xFFFFFFFF, now)
 
 
 @compile_inline
 def follow(s: Any, t: int) -> None:
     """Bring the accounting up to and including instant t."""
     g = s.g[0]
-    if g.sync_min <= t and (
-        g.hot > 0 or g.by_number > 0 or not _follow_quickly(s.g, s.workers, s.by_worker, s.copies, t)
-    ):
-        _follow_slowly(s, t)
-
-
-@compile_plain
-def _follow_slowly(s: Any, t: int) -> None:
-    g = s.g[0]
-    if g.hot == 0 and g.by_number == 0:
-        _undo(s)
-    _follow_in_order(s, t, 0)
+    while g.sync_min <= t and not _advance(s.g, s.workers, s.by_worker, s.copies, s.trees, t):
+        _take_instant(s, g.sync_min, 0)
 
 
 @compile_inline
 def settle(s: Any, t: int) -> None:
-    """The transfers of instant t, first transfers after a prefill among them; the rest has followed to t - 1."""
+    """The transfers of instant t, first transfers after a prefill among them."""
     g = s.g[0]
-    count = g.specials
+    follow(s, t - 1)
+    _take_instant(s, t, g.specials)
     g.specials = 0
-    if g.hot > 0 or g.by_number > 0:
-        _follow_in_order(s, t, count)
-        return
-    fits = _follow_quickly(s.g, s.workers, s.by_worker, s.copies, t)
-    if fits:
-        for j in range(count):
-            q = s.requests[s.scratch[SPECIALS, j]]
-            if s.by_worker[ALIVE, q.holder] != 0:
-                existing = q.offset + s.workers[q.server].sync_steps - 1
-                pages = ((existing + 15) >> 4) - ((q.arrived + 15) >> 4)
-                s.by_worker[FREE, q.holder] -= pages
-                if s.by_worker[FREE, q.holder] < 0:
-                    fits = False
-    if not fits:
-        _undo(s)
-        _follow_in_order(s, t, count)
-        return
-    for j in range(count):
-        q = s.requests[s.scratch[SPECIALS, j]]
-        if s.by_worker[ALIVE, q.holder] != 0:
-            existing = q.offset + s.workers[q.server].sync_steps - 1
-            s.by_worker[HELD, q.holder] += existing - q.arrived
-            _integrate(g, existing - q.arrived, t)
-            _register(s, q)

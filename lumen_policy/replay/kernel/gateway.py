@@ -9,7 +9,7 @@ import numpy as np
 from lumen_policy.replay.contract import Interruption, Placement, Router, Routing
 from lumen_policy.replay.draws import ROUTER
 from lumen_policy.replay.kernel.batch import look
-from lumen_policy.replay.kernel.checkpoints import arrived_tokens, follow, freeze, release
+from lumen_policy.replay.kernel.checkpoints import follow, release
 from lumen_policy.replay.kernel.decisions import (
     choose_holder,
     draw,

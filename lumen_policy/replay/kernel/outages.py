@@ -44,6 +44,7 @@ from lumen_policy.replay.kernel.state import (
     SHOT_SAVED,
     STRANDED,
     SYNC_NEXT,
+    SYNCS,
     UNDETECTED,
     UP,
 )
@@ -141,6 +142,7 @@ def _stop_run(s: Any, i: int, t: int) -> None:
     s.by_worker[NEXT_RESTORE, i] = FAR
     tree_update(s.trees[RESTORES], s.by_worker[NEXT_RESTORE], i)
     s.by_worker[SYNC_NEXT, i] = FAR
+    tree_update(s.trees[SYNCS], s.by_worker[SYNC_NEXT], i)
     w.sync_steps = w.steps
 
 

@@ -31,7 +31,7 @@ NO_COPY, STATIC, REGULAR, EXPLICIT = 0, 1, 2, 3
 growing but recorded by its own number (short of pages, or on an assisted server)."""
 
 _REQUEST_INT32 = (
-    "prompt output delivered offset held_pages state server link holder growth arrived kv chunk high old_saved"
+    "prompt output delivered offset held_pages state server link holder growth phase_next phase_last arrived kv chunk high old_saved"
     " old_arrived passes episode draft_kv verify odd origin log last_holder interruptions preemptions restored recomputed"
 )
 REQUEST = np.dtype(
@@ -48,15 +48,16 @@ _WORKER_FIELDS = (
     " run_start run_first run_growth run_count run_decodes run_pages_done last_decode_end odd irregular"
     " sync_duration sync_growth sync_left sync_steps sync_decodes regular explicit by_number pending"
     " drafter target draft_until episode pass_k pass_draft_ps plain_assisted vetoed outage"
-    " undo_next undo_duration undo_left undo_steps"
 )
 WORKER = np.dtype(
-    [(name, np.int64) for name in _WORKER_FIELDS.split()] + [("page_phase", np.int64, (16,))], align=True
+    [(name, np.int64) for name in _WORKER_FIELDS.split()]
+    + [("page_phase", np.int64, (16,)), ("phase_head", np.int64, (16,))],
+    align=True,
 )
 """steps: decode iterations run. context: Σ (prompt + delivered) over decoding requests. run_*: the current stretch.
 sync_*: how far the checkpoint accounting has followed it. regular, explicit: growing copies of its requests.
-by_number: 1 while all its copies are EXPLICIT. pass_*: the drafted pass under way. undo_*: sync_* before the last quick
-step. page_phase: decoding requests that open a page at steps ≡ phase."""
+by_number: 1 while all its copies are EXPLICIT. pass_*: the drafted pass under way. page_phase: decoding
+requests that open a page at steps ≡ phase. phase_head: lists of those with a REGULAR copy."""
 
 _GLOBAL_FIELDS = (
     "workers requests token_budget max_batch min_prefill prefill_first router placement routing k token_weight"
@@ -65,8 +66,8 @@ _GLOBAL_FIELDS = (
     " draft_pool_pages draft_pair_ps draft_context_ps draft_sequence_ps has_draft"
     " at_token at_lm_head at_restore at_draft_token at_draft_lm_head"
     " next_arrival next_crash next_snapshot oldest life_next order episode last_robin gateway_head gateway_tail"
-    " gaps interruptions outages starts specials sync_min hot by_number touched integral_high integral_low end"
-    " saved_high saved_low coverages"
+    " gaps interruptions outages starts specials sync_min hot by_number integral_high integral_low end"
+    " coverages"
     " iterations leaps leap_count decode_tokens prefill_tokens ordered_syncs assisted_passes plain_assisted_passes"
     " vetoed_passes drafted_tokens accepted_tokens verified_sequences verified_tokens assisted_ps draft_busy_ps"
     " sent_after_crash gateway_waited peak_queue restores restored_bytes_tokens"
@@ -113,16 +114,12 @@ OUTAGE = np.dtype(
     NEXT_END,  # end of the current stretch
     NEXT_RESTORE,  # end of the first restore on the host link
     STARTS,  # scratch: workers to look at when this instant's events are done
-    TOUCHED,  # scratch of the accounting, as the next three
-    UNDO_HELD,
-    UNDO_FREE,
-    UNDO_KV,
-) = range(17)
+) = range(13)
 COMPLETIONS, PREFILLS, RESTORINGS, EXPLICITS = range(4)
 """Rows of State.batches: a heap of finish step << 32 | request; requests in prefill in admission order; restoring ones
 in link order; requests with an EXPLICIT copy."""
-ENDS, RESTORES = range(2)
-"""Rows of State.trees, over NEXT_END and NEXT_RESTORE."""
+ENDS, RESTORES, SYNCS = range(3)
+"""Rows of State.trees, over NEXT_END, NEXT_RESTORE and SYNC_NEXT."""
 CANDIDATES, SPECIALS, ORDERING = range(3)
 """Rows of State.scratch: transfers of an instant (holder << 32 | request); requests whose prefill ended at this instant;
 decoding requests by admission."""
@@ -141,9 +138,9 @@ class State(NamedTuple):
     g: Any  # (1,) GLOBAL
     workers: Any  # (W,) WORKER
     requests: Any  # (n,) REQUEST
-    by_worker: Any  # (17, W + 1); the last column belongs to a sentinel that is never first
+    by_worker: Any  # (13, W + 1); the last column belongs to a sentinel that is never first
     batches: Any  # (4, W, B)
-    trees: Any  # (2, 2·P) winner trees
+    trees: Any  # (3, 2·P) winner trees
     copies: Any  # (W, 17, W) REGULAR copies by (server, phase, holder)
     scratch: Any  # (3, 2·W·B)
     tables: Any  # the cost tables, one after the other; GLOBAL.at_* say where
@@ -197,6 +194,7 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
     for name in ("head", "tail", "drafter", "target", "outage"):
         worker[name] = -1
     worker["life_at"] = FAR
+    worker["phase_head"] = -1
 
     g = np.zeros(1, GLOBAL)
     settings: dict[str, int] = {
@@ -253,7 +251,7 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
         g[name] = offset
         offset += len(table)
 
-    by_worker = np.zeros((UNDO_KV + 1, workers + 1), np.int64)
+    by_worker = np.zeros((STARTS + 1, workers + 1), np.int64)
     by_worker[[LIVE, ALIVE], :workers] = 1
     by_worker[FREE] = policy.budget_pages
     by_worker[[SYNC_NEXT, NEXT_END, NEXT_RESTORE]] = FAR
@@ -265,7 +263,7 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
         requests=_named(requests),
         by_worker=by_worker,
         batches=np.zeros((4, workers, batch), np.int64),
-        trees=np.stack([tree, tree]),
+        trees=np.stack([tree, tree, tree]),
         copies=np.zeros((workers, TOTAL + 1, workers), np.int32),
         scratch=np.zeros((3, 2 * workers * batch), np.int64),
         tables=np.concatenate(tables).astype(np.int64),
