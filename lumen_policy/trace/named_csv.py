@@ -15,7 +15,7 @@ __all__ = ["NamedCsv"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedCsv:
-    """A reader (see `formats.Format`) of CSV files with three columns among any others; seconds or wall clock.
+    """A reader (see `formats.Format`) of CSV files with three columns among others; seconds or wall clock.
 
     Attributes:
         arrival, prompt, output: names of the columns.

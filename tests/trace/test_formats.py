@@ -6,11 +6,13 @@ import gzip
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lumen_policy.errors import InputError
 from lumen_policy.trace.arrivals import ArrivalProcess
 from lumen_policy.trace.formats import all_formats, by_name, recognise
+from lumen_policy.trace.formats.servegen import RateWindows
 from lumen_policy.trace.inspect import inspect_file
 from lumen_policy.trace.options import ReadOptions
 from lumen_policy.trace.read import read_trace
@@ -178,6 +180,20 @@ def test_benchmark_results_with_and_without_times(tmp_path: Path) -> None:
     write(path, json.dumps({"total_input_tokens": 9}))
     with pytest.raises(InputError, match="--save-detailed"):
         read_trace(path)
+
+
+def test_rate_windows_continue_a_gap_over_their_edges() -> None:
+    # Equal gaps: 0.15/s for 20 s, nothing for 10 s, then 0.3/s.
+    windows = RateWindows(
+        start_s=np.array([0.0, 10.0, 20.0, 30.0]),
+        rate_per_s=np.array([0.15, 0.15, 0.0, 0.3]),
+        shape=np.ones(4),
+        family=["uniform", "uniform", "", "uniform"],
+        window_s=10.0,
+    )
+    times = windows.arrivals(0) / PS_PER_S
+    # Expected requests pass 1, 2 | 3, 4, 5 at the times 1/0.15, 2/0.15 | 30, 30 + 1/0.3, 30 + 2/0.3.
+    assert times == pytest.approx([1 / 0.15, 2 / 0.15, 30.0, 30 + 1 / 0.3, 30 + 2 / 0.3])
 
 
 def test_generic_columns_are_mapped(tmp_path: Path) -> None:

@@ -72,6 +72,15 @@ def test_superposition_sorts_by_arrival_then_copy_then_row() -> None:
     assert superpose(trace, 3 * trace.rate_per_s, 6).digest() != result.digest()
 
 
+def test_equal_times_of_copies_stay_in_order_of_copy_and_row() -> None:
+    three = Rows(
+        arrival_ps=np.zeros(3, np.int64),
+        prompt_tokens=np.array([1, 2, 3]),
+        output_tokens=np.ones(3, np.int64),
+    ).trace("t", "t")
+    assert superpose(three, 9 * PS_PER_S, 0, period_ps=1).prompt_tokens.tolist() == [1, 2, 3] * 3
+
+
 def test_superposition_reaches_the_rate_and_smooths() -> None:
     trace = built_in_trace()
     result = superpose(trace, 40.0, 1)
