@@ -14,7 +14,7 @@ from lumen_policy.measures.impact import excess_e2e
 from lumen_policy.measures.summary import Impact, ReplaySummary
 from lumen_policy.paired import PairedRun, Pairing
 from lumen_policy.policies.spec import RecoveryPolicy
-from lumen_policy.replay.contract import PS_PER_S
+from lumen_policy.replay.contract import NONE, PS_PER_S, ReplayOutput
 from lumen_policy.settings import Settings, keys
 from lumen_policy.workload import Workload
 
@@ -92,14 +92,9 @@ def manifest(workload: Workload, argv: Sequence[str]) -> dict[str, Any]:
 
 
 def cluster_section(pairing: Pairing) -> dict[str, Any]:
-    """The resolved set-up with its crashes and what their detection took."""
-    cluster = pairing.cluster
-    delays_ps = cluster.detection.delays_ps(len(pairing.crashes), cluster.scenario_key(pairing.scenario))
-    crashes = [
-        {"time_s": crash.time_s, "worker": crash.worker, "detection_s": int(delay_ps) / PS_PER_S}
-        for crash, delay_ps in zip(pairing.crashes, delays_ps, strict=True)
-    ]
-    return {**cluster.describe(), "crashes": crashes}
+    """The resolved set-up with its crashes."""
+    crashes = [{"time_s": crash.time_s, "worker": crash.worker} for crash in pairing.crashes]
+    return {**pairing.cluster.describe(), "crashes": crashes}
 
 
 def measured_sections(summary: ReplaySummary, run: PairedRun, pairing: Pairing) -> dict[str, Any]:
@@ -107,7 +102,8 @@ def measured_sections(summary: ReplaySummary, run: PairedRun, pairing: Pairing) 
     measured: dict[str, Any] = msgspec.to_builtins(summary)
     measured["e2e_s"]["per_output_token_s"] = measured.pop("e2e_per_output_s")
     if summary.impact is None:
-        measured["impact"] = dict.fromkeys((*Impact.__dataclass_fields__, "weighted_excess_request_s"))
+        names = (*Impact.__dataclass_fields__, "weighted_excess_request_s", "outages")
+        measured["impact"] = dict.fromkeys(names)
     else:
         stated = pairing.cluster.settings
         excess = excess_e2e(
@@ -116,4 +112,28 @@ def measured_sections(summary: ReplaySummary, run: PairedRun, pairing: Pairing) 
         measured["impact"]["weighted_excess_request_s"] = excess.weighted_request_s(
             stated.ttft_weight, stated.decode_weight
         )
+        measured["impact"]["outages"] = _outages(run.faulty.output)
     return measured
+
+
+def _outages(output: ReplayOutput) -> list[dict[str, Any]]:
+    """Each outage's instants, seconds on the trace clock; null for what did not happen."""
+    columns = {
+        "worker": output.outage_worker,
+        "assist_target": output.outage_assist_target,
+        "crash_s": output.outage_crash_ps,
+        "detection_s": output.outage_detection_ps,
+        "draft_ready_s": output.outage_draft_ready_ps,
+        "assist_end_s": output.outage_assist_end_ps,
+        "rejoin_s": output.outage_rejoin_ps,
+    }
+
+    def cell(name: str, value: int) -> int | float | None:
+        if value == NONE:
+            return None
+        return value / PS_PER_S if name.endswith("_s") else value
+
+    return [
+        {name: cell(name, int(column[row])) for name, column in columns.items()}
+        for row in range(len(output.outage_worker))
+    ]

@@ -72,6 +72,14 @@ def longest_tokens(trace: Trace) -> int:
     return int((trace.prompt_tokens + trace.output_tokens).max())
 
 
+def _drops(trace: Trace) -> list[str]:
+    accounting = trace.accounting
+    return [
+        f"{trace.source}: {count:,} of {accounting.read:,} rows dropped: {reason}"
+        for reason, count in accounting.dropped.items()
+    ]
+
+
 def prepare(settings: Settings, notices: list[str]) -> Workload:
     """Trace and cluster of the settings.
 
@@ -84,6 +92,7 @@ def prepare(settings: Settings, notices: list[str]) -> Workload:
         InputError, CostModelError: anything wrong with trace, model, profile or load.
     """
     base = base_trace(settings)
+    notices.extend(_drops(base))
     cluster = resolve_cluster(settings, longest_tokens=longest_tokens(base), notices=notices)
     trace, found = base, None
     if settings.load is not None:

@@ -75,10 +75,7 @@ def replay_header(document: Mapping[str, Any]) -> list[str]:
     for reason, count in trace["rows"]["dropped"].items():
         lines.append(f"          {count:,} rows dropped: {reason}")
     if "crashes" in cluster:
-        crashes = [
-            f"worker {crash['worker']} at {crash['time_s']:g} s (noticed after {crash['detection_s']:.2f} s)"
-            for crash in cluster["crashes"]
-        ]
+        crashes = [f"worker {crash['worker']} at {crash['time_s']:g} s" for crash in cluster["crashes"]]
         lines.append("crashes   " + ("; ".join(crashes) or "none"))
     return lines
 
@@ -140,7 +137,7 @@ def _print_crash_tables(document: Mapping[str, Any]) -> None:
             _quantile_row("TPOT", impact["tpot_s"], 4),
         ],
     )
-    print_lines(*impact_lines(impact), *_mechanism_lines(document))
+    print_lines(*impact_lines(impact), *_outage_lines(impact["outages"]), *_mechanism_lines(document))
 
 
 def impact_lines(impact: Mapping[str, Any]) -> list[str]:
@@ -158,6 +155,19 @@ def impact_lines(impact: Mapping[str, Any]) -> list[str]:
         f"          recovery {recovery}; requests in system back after "
         f"{number(impact['in_system_recovery_s'], 0, 's')}; SLO met by {share(impact['slo_attainment'])}",
     ]
+
+
+def _outage_lines(outages: list[dict[str, Any]]) -> list[str]:
+    lines = []
+    for outage in outages:
+        parts = [f"crash {number(outage['crash_s'], 1)} s", f"detected {number(outage['detection_s'], 1)} s"]
+        if outage["draft_ready_s"] is not None:
+            helped = outage["assist_target"]
+            whom = "no worker" if helped is None else f"worker {helped}"
+            parts.append(f"ready to draft for {whom} {number(outage['draft_ready_s'], 1)} s")
+        parts.append(f"back {number(outage['rejoin_s'], 1)} s")
+        lines.append(f"worker {outage['worker']:<3}{', '.join(parts)}")
+    return lines
 
 
 def _mechanism_lines(document: Mapping[str, Any]) -> list[str]:

@@ -211,6 +211,20 @@ def test_all_workers_dead(run: Run) -> None:
     document = run("replay", *SMALL, "--crash", "2:0,1,2", "--json").document
     assert document["requests"]["finished"] == 120
     assert document["interrupted"]["count"] > 0
+    for outage in document["impact"]["outages"]:
+        assert outage["crash_s"] == 2
+        assert outage["detection_s"] == 3
+        assert outage["rejoin_s"] > 3
+
+
+def test_dropped_rows_are_said(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("arrival_s,prompt_tokens,output_tokens\n0,10,5\n1,0,5\n2,10,5\n")
+    ran = run("replay", path, "--json")
+    assert ran.document["requests"]["arrived"] == 2
+    assert ran.document["trace"]["rows"]["read"] == 3
+    assert sum(ran.document["trace"]["rows"]["dropped"].values()) == 1
+    assert "1 of 3 rows dropped" in ran.err
 
 
 def test_load_states_the_rate_it_ran(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
