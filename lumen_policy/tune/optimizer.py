@@ -28,6 +28,9 @@ class Search(Protocol):
     def ask(self) -> Point:
         """The next point to try."""
 
+    def explore(self) -> Point:
+        """A point that owes nothing to what was told, for when `ask` has nothing new."""
+
     def tell(self, point: Point, value: float) -> None:
         """The objective (smaller is better) of a point."""
 
@@ -35,9 +38,9 @@ class Search(Protocol):
 class SurrogateSearch:
     """A Gaussian process over the cube: told points first, then a low-discrepancy fill, then the surrogate.
 
-    scikit-optimize's ask/tell with expected improvement. A non-finite value is told as the worst finite one so far (skopt
-    refuses it). Linear algebra runs on one thread, so that one machine gives the same points whatever its
-    settings.
+    scikit-optimize's ask/tell with expected improvement. A non-finite value is told as the worst finite one
+    so far (skopt refuses it). Linear algebra runs on one thread, so that one machine gives the same points
+    whatever its settings.
     """
 
     def __init__(self, *, told_first: int, fill: int, k_max: int, seed: int) -> None:
@@ -59,7 +62,9 @@ class SurrogateSearch:
         if k_max > 0:
             dimensions.append(Integer(0, k_max, name="k"))
         self._k_max = k_max
+        self._seed = seed
         self._fill = _filling(fill, k_max, seed)
+        self._explored = fill
         self._filled = 0
         self._values: list[float] = []
         self._optimizer: Any = Optimizer(
@@ -80,6 +85,11 @@ class SurrogateSearch:
             return self._fill[self._filled - 1]
         with self._counted():
             return self._point(self._optimizer.ask())
+
+    def explore(self) -> Point:
+        """The next point of the fill, had it been longer."""
+        self._explored += 1
+        return _filling(self._explored, self._k_max, self._seed)[-1]
 
     def tell(self, point: Point, value: float) -> None:
         """The objective of a point, asked for or not."""
@@ -135,6 +145,10 @@ class RandomSearch:
         u = [draw(self._seed, _RANDOM, self._asked, axis) for axis in range(4)]
         self._asked += 1
         return (_unit(u[0]), _unit(u[1]), _unit(u[2]), (u[3] >> 32) * (self._k_max + 1) >> 32)
+
+    def explore(self) -> Point:
+        """The next point: all are explorations."""
+        return self.ask()
 
     def tell(self, point: Point, value: float) -> None:
         """Nothing is learnt from it."""

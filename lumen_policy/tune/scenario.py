@@ -101,11 +101,12 @@ def plan_scenarios(
             f"{least_ps / PS_PER_S:g} s (two segments, tuning and validation, of warm-up "
             f"{warmup_ps / PS_PER_S:g} s + H {horizon_ps / PS_PER_S:g} s each, H between them)"
         )
-    segment_ps = (source.span_ps - horizon_ps) // 2
+    end_ps = source.span_ps + 1
+    segment_ps = (end_ps - horizon_ps) // 2
     return ScenarioPlan(
         cluster=cluster,
         tuning=segment(source, 0, segment_ps),
-        validation=segment(source, segment_ps + horizon_ps, segment_ps + horizon_ps + segment_ps),
+        validation=segment(source, end_ps - segment_ps, end_ps),
         segment_ps=segment_ps,
         rate_per_s=rate_per_s,
         warmup_ps=warmup_ps,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lumen_policy.measures.exact import seconds
@@ -11,6 +11,9 @@ from lumen_policy.tune.encoding import Cube, Decisions, Point, decisions
 from lumen_policy.tune.optimizer import Search
 
 __all__ = ["Named", "Score", "Trial", "run_search"]
+
+_EXPLORATIONS = 16
+"""Exploring points looked at for one trial, at most."""
 
 Score = Callable[[RecoveryPolicy], Sequence[int]]
 """Request-picoseconds of a policy in each scenario, always the same scenarios in the same order."""
@@ -56,7 +59,8 @@ def run_search(
 ) -> Iterator[Trial]:
     """Try the named policies, then what the search asks for.
 
-    A policy whose canonical decisions were tried before is not replayed: the search is told the known score.
+    A policy whose canonical decisions were tried before is not replayed: the search is told the known score,
+    and unless the policy is a named one, the trial goes to an exploring point instead.
 
     Args:
         search: told every score.
@@ -73,8 +77,8 @@ def run_search(
         if number < len(named):
             origin, point, policy = named[number].origin, named[number].point, named[number].policy
         else:
-            point = search.ask()
-            origin, policy = "search", cube.decode(point)
+            origin, point = "search", _new_point(search, cube, known)
+            policy = cube.decode(point)
         key = decisions(policy)
         earlier = known.get(key)
         trial = Trial(
@@ -88,3 +92,17 @@ def run_search(
         known.setdefault(key, trial)
         search.tell(point, trial.mean_request_s)
         yield trial
+
+
+def _new_point(search: Search, cube: Cube, known: Mapping[Decisions, Trial]) -> Point:
+    """What the search asks for; if that decides as an earlier trial, it is told so and explores instead."""
+    point = search.ask()
+    earlier = known.get(decisions(cube.decode(point)))
+    if earlier is None:
+        return point
+    search.tell(point, earlier.mean_request_s)
+    for _ in range(_EXPLORATIONS):
+        point = search.explore()
+        if decisions(cube.decode(point)) not in known:
+            break
+    return point
