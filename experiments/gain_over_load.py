@@ -5,9 +5,11 @@
 For each load the default cluster is tuned on its own crash scenarios and every policy is replayed on
 validation scenarios that had no part in it. A row is one policy at one load: excess E2E a crash over the
 fault-free run in request-seconds with its 95 % bootstrap interval, its TTFT and decode parts, what the tuned
-policy saves against it, and the parameters it ran with. Intervals are over scenarios, conditional on the trace.
+policy saves against it, and the parameters it ran with. Intervals are over scenarios and
+conditional on the trace.
 
-TRACE defaults to the Azure 2023 conversation trace where it lies beside the checkout, else to the built-in one.
+TRACE defaults to the Azure 2023 conversation trace where it lies beside the checkout, else to the built-in
+trace.
 """
 
 from __future__ import annotations

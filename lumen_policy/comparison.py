@@ -92,16 +92,19 @@ def checked_count(count: object) -> int:
 
 
 def scenario_plan(workload: Workload) -> ScenarioPlan:
-    """The scenarios of a workload, at the rate of its trace.
+    """The scenarios of a workload: those of a tuning run at the same load, else at the rate of its trace.
 
     Raises:
         InputError: the trace is too short for its scenarios.
     """
     settings = workload.cluster.settings
+    rate_per_s = workload.trace.rate_per_s
+    if workload.capacity is not None and settings.load is not None:
+        rate_per_s = settings.load * workload.cluster.workers * workload.capacity.worker_requests_per_s
     return plan_scenarios(
         workload.cluster,
         workload.base,
-        rate_per_s=workload.trace.rate_per_s,
+        rate_per_s=rate_per_s,
         warmup_s=settings.warmup_s,
         victims=settings.victims,
     )

@@ -222,3 +222,21 @@ def test_ctrl_c_in_a_terminal(tuned: Path, tmp_path: Path) -> None:
     assert result["interrupted"] is True
     assert result["trials"]["done"] >= 3
     assert main(["validate", str(tmp_path / "out" / "policy.json")]) == 0
+
+
+def test_compare_over_scenarios_repeats_the_validation(run: Run, tuned: Path) -> None:
+    """`compare` at the tuner's load gives the tuner's validation figures for the exported file exactly."""
+    config = tuned.parent / "setup.toml"
+    policies = ("--policy", "stop_and_restart", "--policy", tuned / "policy.json")
+    code, out, err = run(
+        "compare", "--config", config, "--load", "0.7", "--scenarios", "3", *policies, "--json"
+    )
+    assert code == 0, err
+    compared = [entry["excess_e2e_request_s"] for entry in json.loads(out)["policies"]]
+    validated = json.loads((tuned / "result.json").read_bytes())["validation"]["policies"]
+    figures = {
+        entry["policy"]["name"]: {name: entry[f"{name[:-2]}_request_s"] for name in compared[0]}
+        for entry in validated
+    }
+    assert set(compared[0]) == {"mean_s", "low_s", "high_s"}
+    assert compared == [figures["stop_and_restart"], figures["lumen tuned"]]
