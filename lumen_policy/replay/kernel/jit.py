@@ -27,7 +27,13 @@ __all__ = [
 
 _PACKAGE = Path(__file__).resolve().parent.parent.parent
 _SOURCES = (_PACKAGE / "decide", _PACKAGE / "replay")
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False, "fastmath": False}
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "error_model": "numpy",
+    "boundscheck": False,
+    "fastmath": False,
+    "_nrt": False,  # the kernel allocates nothing; without this every s.array[...] counts references, atomically
+}
 
 
 def source_digest() -> str:
