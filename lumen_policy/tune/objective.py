@@ -24,6 +24,7 @@ from lumen_policy.errors import InputError, ReplayError
 from lumen_policy.measures.impact import ExcessE2E, excess_e2e
 from lumen_policy.measures.load import mean_load
 from lumen_policy.policies.spec import RecoveryPolicy
+from lumen_policy.policies.stop_and_restart import stop_and_restart
 from lumen_policy.replay.contract import PS_PER_S, IntArray, Interruption, ReplayInput, ReplayOutput
 from lumen_policy.tune.scenario import Scenario, ScenarioPlan
 
@@ -193,6 +194,7 @@ class Evaluator:
         self._pipes: list[Connection] = []
         self._processes: list[Any] = []
         if self._local is None:
+            _compile_here(plan, numbers[0])
             context = multiprocessing.get_context("spawn")
             with _ctrl_c_ignored():
                 for _ in range(min(jobs, len(numbers))):
@@ -258,6 +260,14 @@ class Evaluator:
         if failure is not None:
             raise failure
         return [answers[number] for number in numbers]
+
+
+def _compile_here(plan: ScenarioPlan, number: int) -> None:
+    """Compile the kernel once, in this process, lest every new one does."""
+    from lumen_policy.replay.kernel import jit
+
+    if not jit.is_compiled():
+        _Runner(plan).baseline(number, stop_and_restart())
 
 
 @contextmanager
