@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from cost_models.serving_costs import IterationCosts, ServingCosts
 from lumen_policy.errors import InputError, ReplayError
-from lumen_policy.replay.contract import ReplayInput, ReplayOutput, Status
+from lumen_policy.replay.contract import PolicyCodes, ReplayInput, ReplayOutput, Status
 from lumen_policy.replay.kernel import jit, loop
 from lumen_policy.replay.kernel.state import (
     COUNTERS,
@@ -67,15 +68,70 @@ def replay_timed(inputs: ReplayInput) -> tuple[ReplayOutput, float]:
             return _output(inputs, state), cpu
 
 
-_prepared = False
-
-
 def prepare() -> None:
-    """Say so on stderr when the kernel must be compiled first (once per version and machine)."""
+    """Load the kernel, compiling it first where no cached one of this version lies; says so on stderr."""
     global _prepared  # noqa: PLW0603
-    if not _prepared and not jit.is_compiled():
+    if _prepared:
+        return
+    if not jit.is_compiled():
         print("lumen-tune: compiling the replay kernel (once, about a minute) …", file=sys.stderr)
+    loop.run(allocate(_SMALLEST, 16), 8)
     _prepared = True
+
+
+_prepared = False
+_NOTHING = np.zeros(0, np.int64)
+_SMALLEST = ReplayInput(
+    arrival_ps=np.zeros(1, np.int64),
+    prompt_tokens=np.ones(1, np.int64),
+    output_tokens=np.ones(1, np.int64),
+    workers=1,
+    costs=ServingCosts(
+        target=IterationCosts(
+            token_ps=np.ones(2, np.int64),
+            lm_head_ps=np.zeros(2, np.int64),
+            prefill_pair_ps=0,
+            decode_context_ps=0,
+            decode_sequence_ps=0,
+        ),
+        draft=None,
+        verify_context_ppm=0,
+        draft_round_trip_ps=0,
+        restore_ps=np.zeros(2, np.int64),
+        restart_ps=0,
+        full_load_ps=0,
+        engine_init_ps=0,
+        draft_load_ps=0,
+        draft_init_ps=0,
+        pool_pages=1,
+        draft_pool_pages=0,
+        page_bytes=1,
+    ),
+    token_budget=1,
+    max_batch=1,
+    min_prefill_tokens=0,
+    scheduler=0,
+    router=0,
+    crash_ps=_NOTHING,
+    crash_worker=_NOTHING,
+    detection_ps=_NOTHING,
+    policy=PolicyCodes(
+        placement=0,
+        routing=0,
+        k=0,
+        token_weight=0,
+        request_weight=1,
+        theta=-1,
+        tau_tokens=0,
+        guard=False,
+        budget_pages=0,
+    ),
+    acceptance_threshold=np.zeros(1, np.uint64),
+    expected_tokens=np.ones((1, 1)),
+    seed=0,
+    snapshot_ps=_NOTHING,
+)
+"""One token on one worker: enough to load the kernel."""
 
 
 def _enlarged(log: Any, extra: int) -> Any:

@@ -334,8 +334,12 @@ def life_events(s: Any, t: int) -> None:
         rejoined = False
         for i in range(g.workers):
             w = s.workers[i]
-            if w.life_at == t and w.life == LOADING:
+            if w.life_at == t and (w.life == LOADING or (w.life == ASSISTING and g.init_ps == 0)):
                 rejoined = True
+                if w.life == ASSISTING:  # no engine init: back at the instant its help ends
+                    s.outages[w.outage].assist_end = t
+                    if w.target >= 0:
+                        _end_assist(s, w.target)
                 w.life = UP
                 w.life_at = FAR
                 s.by_worker[LIVE, i] = 1
