@@ -29,7 +29,7 @@ from lumen_policy.tune.study import TuneResult, prepare_study, tune
 from lumen_policy.workload import BUILT_IN
 
 LOADS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-SETUP: dict[str, Any] = {"trials": 24, "scenarios": 8, "validation_scenarios": 16}
+SETUP: dict[str, Any] = {"trials": 40, "scenarios": 8, "validation_scenarios": 16}
 QUICK_LOADS = (0.5, 0.9)
 QUICK_SETUP: dict[str, Any] = {
     "workers": 3,
