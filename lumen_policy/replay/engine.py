@@ -29,6 +29,8 @@ __all__ = ["prepare", "replay", "replay_timed"]
 
 _SPAN_LIMIT_PS = 90 * 86_400 * 10**12
 _INT64_SAFE = 2**62
+_MOST_WORKERS = 4096
+_MOST_TOKENS = 2**30
 
 
 def replay(inputs: ReplayInput) -> ReplayOutput:
@@ -152,8 +154,12 @@ def _check(inputs: ReplayInput) -> None:
         raise InputError("trace: arrivals must be non-negative and in order")
     if inputs.arrival_ps[-1] > _SPAN_LIMIT_PS:
         raise InputError("trace: spans more than 90 days, the longest a replay can hold")
+    if inputs.prompt_tokens.max() >= _MOST_TOKENS or inputs.output_tokens.max() >= _MOST_TOKENS:
+        raise InputError(f"trace: a prompt or output of {_MOST_TOKENS} tokens or more")
     if inputs.prompt_tokens.min() < 1 or inputs.output_tokens.min() < 1:
         raise InputError("trace: prompt_tokens and output_tokens must be at least 1")
+    if inputs.workers > _MOST_WORKERS:
+        raise InputError(f"workers: {inputs.workers} is more than {_MOST_WORKERS}")
     for name, value in (
         ("workers", inputs.workers),
         ("max_batch", inputs.max_batch),
@@ -234,9 +240,9 @@ def _output(inputs: ReplayInput, state: State) -> ReplayOutput:
         outage_assist_target=column(outages, "target"),
         outage_assist_end_ps=column(outages, "assist_end"),
         outage_rejoin_ps=column(outages, "rejoin"),
-        gap_end_ps=column(gaps, "end"),
-        gap_ps=column(gaps, "gap"),
-        gap_growth_ps=column(gaps, "growth"),
+        gap_end_ps=gaps["end"],
+        gap_ps=gaps["gap"],
+        gap_growth_ps=gaps["growth"],
         gap_steps=column(gaps, "steps"),
         gap_sequences=column(gaps, "sequences"),
         snapshot_queue=state.snapshots[:, SHOT_QUEUE],

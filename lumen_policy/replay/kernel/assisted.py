@@ -92,7 +92,7 @@ def begin_assisted(s: Any, i: int, t: int) -> None:
     count = w.decoding
     for j in range(count):
         r = s.batches[COMPLETIONS, i, j] & 0xFFFFFFFF
-        s.scratch[ORDERING, j] = (s.requests[r].order << 32) | r
+        s.scratch[ORDERING, j] = (np.int64(s.requests[r].order) << 32) | r
     sort_keys(s.scratch[ORDERING], count)
     _keep_draft_kv(s, i, count, t)
 

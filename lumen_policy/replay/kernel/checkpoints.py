@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
 from lumen_policy.replay.kernel.state import (
     ALIVE,
@@ -293,12 +295,12 @@ def _take_instant(s: Any, now: int, specials: int) -> None:
                     s.by_worker[HELD, h] += s.copies[i, TOTAL, h]
                 r = w.phase_head[w.sync_steps & 15]
                 while r >= 0:
-                    s.scratch[CANDIDATES, count] = (s.requests[r].holder << 32) | r
+                    s.scratch[CANDIDATES, count] = (np.int64(s.requests[r].holder) << 32) | r
                     count += 1
                     r = s.requests[r].phase_next
             for j in range(w.explicit):
                 r = s.batches[EXPLICITS, i, j]
-                s.scratch[CANDIDATES, count] = (s.requests[r].holder << 32) | r
+                s.scratch[CANDIDATES, count] = (np.int64(s.requests[r].holder) << 32) | r
                 count += 1
             w.sync_steps += 1
             s.by_worker[KV_TOKENS, i] += w.sync_decodes
@@ -309,7 +311,7 @@ def _take_instant(s: Any, now: int, specials: int) -> None:
     g.sync_min = s.by_worker[SYNC_NEXT, s.trees[SYNCS, 1]]
     for j in range(specials):
         r = s.scratch[SPECIALS, j]
-        s.scratch[CANDIDATES, count] = (s.requests[r].holder << 32) | r
+        s.scratch[CANDIDATES, count] = (np.int64(s.requests[r].holder) << 32) | r
         count += 1
     sort_keys(s.scratch[CANDIDATES], count)
     for j in range(count):

@@ -75,7 +75,7 @@ def run(s: Any, gap_margin: int) -> int:
     while True:
         t = s.by_worker[NEXT_END, s.trees[ENDS, 1]]
         restore = s.by_worker[NEXT_RESTORE, s.trees[RESTORES, 1]]
-        arrival = s.requests[g.next_arrival].arrival if g.next_arrival < requests else FAR
+        arrival = s.arrival[g.next_arrival] if g.next_arrival < requests else FAR
         rare = g.life_next
         if g.next_crash < s.crashes.shape[1]:
             rare = min(rare, s.crashes[CRASH_AT, g.next_crash])
@@ -121,7 +121,7 @@ def run(s: Any, gap_margin: int) -> int:
             r = g.next_arrival
             g.next_arrival += 1
             arrive(s, r, t)
-            arrival = s.requests[r + 1].arrival if r + 1 < requests else FAR
+            arrival = s.arrival[r + 1] if r + 1 < requests else FAR
         # 9: admission and start
         if g.starts > 0:
             if g.tracking != 0:

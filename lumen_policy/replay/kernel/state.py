@@ -30,14 +30,15 @@ NO_COPY, STATIC, REGULAR, EXPLICIT = 0, 1, 2, 3
 """A checkpoint: none; not growing; growing with every decode iteration of its server, kept lazily as a count;
 growing but recorded by its own number (short of pages, or on an assisted server)."""
 
-_REQUEST_INT32 = (
-    "prompt output delivered offset held_pages state server link holder growth phase_next phase_last arrived kv chunk high old_saved"
-    " old_arrived passes episode draft_kv verify odd origin log last_holder interruptions preemptions restored recomputed"
-)
+_REQUEST_FIELDS = {
+    np.int64: "first last dispatch until",
+    np.int32: "prompt output delivered offset held_pages order link phase_next phase_last arrived kv chunk high old_saved"
+    " old_arrived passes episode log interruptions preemptions restored recomputed",
+    np.int16: "server holder last_holder",
+    np.int8: "state growth draft_kv verify odd origin",
+}
 REQUEST = np.dtype(
-    [(name, np.int64) for name in ("arrival", "first", "last", "dispatch", "order", "until")]
-    + [(name, np.int32) for name in _REQUEST_INT32.split()],
-    align=True,
+    [(name, kind) for kind, names in _REQUEST_FIELDS.items() for name in names.split()], align=True
 )
 """offset: prompt + delivered = offset + decode steps of the server, while in decode. kv: KV tokens while in prefill.
 high: most KV ever. old_saved, old_arrived: whole-page tokens to restore and tokens of the copy they come from, at the
@@ -138,6 +139,7 @@ class State(NamedTuple):
     g: Any  # (1,) GLOBAL
     workers: Any  # (W,) WORKER
     requests: Any  # (n,) REQUEST
+    arrival: Any  # (n,)
     by_worker: Any  # (13, W + 1); the last column belongs to a sentinel that is never first
     batches: Any  # (4, W, B)
     trees: Any  # (3, 2·P) winner trees
@@ -186,7 +188,6 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
 
     requests = np.zeros(n, REQUEST)
     requests["prompt"], requests["output"] = inputs.prompt_tokens, inputs.output_tokens
-    requests["arrival"] = inputs.arrival_ps
     for name in ("first", "last", "dispatch", "server", "link", "holder", "old_saved", "log", "last_holder"):
         requests[name] = -1
 
@@ -261,16 +262,17 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
         g=_named(g),
         workers=_named(worker),
         requests=_named(requests),
+        arrival=np.array(inputs.arrival_ps, np.int64),
         by_worker=by_worker,
         batches=np.zeros((4, workers, batch), np.int64),
         trees=np.stack([tree, tree, tree]),
         copies=np.zeros((workers, TOTAL + 1, workers), np.int32),
         scratch=np.zeros((3, 2 * workers * batch), np.int64),
         tables=np.concatenate(tables).astype(np.int64),
-        threshold=np.ascontiguousarray(inputs.acceptance_threshold, np.uint64),
-        expected=np.ascontiguousarray(inputs.expected_tokens, np.float64),
+        threshold=np.array(inputs.acceptance_threshold, np.uint64),
+        expected=np.array(inputs.expected_tokens, np.float64),
         crashes=np.stack([inputs.crash_ps, inputs.crash_worker, inputs.detection_ps]).astype(np.int64),
-        snapshot_ps=np.ascontiguousarray(inputs.snapshot_ps, np.int64),
+        snapshot_ps=np.array(inputs.snapshot_ps, np.int64),
         snapshots=np.zeros((snapshots, 5, workers), np.int64),
         gaps=_named(np.zeros(gap_capacity, GAP)),
         interruptions=_named(np.zeros(max(16, min(n, 1024)), INTERRUPTED)),

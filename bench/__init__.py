@@ -1,0 +1,1 @@
+"""`make bench`: speed and memory against their targets."""

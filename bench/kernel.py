@@ -1,0 +1,128 @@
+"""The replay kernel: CPU milliseconds per 19,366 requests, and a million requests in one process."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.line import Line, median
+
+__all__ = ["lines", "million"]
+
+_AZURE = Path(__file__).resolve().parents[2] / "shared/traces/azure2023/AzureLLMInferenceTrace_conv.csv"
+_PER = 19_366
+_RUNS = 5
+
+
+def lines() -> Iterator[Line]:
+    """Replays at load 0.7 on 8 and 64 workers, then a million requests."""
+    from lumen_policy.policies.stop_and_restart import stop_and_restart
+    from lumen_policy.policy_choice import default_lumen
+    from lumen_policy.settings import Settings
+    from lumen_policy.workload import prepare
+
+    source = str(_AZURE) if _AZURE.exists() else "built-in"
+    note = "Azure conversation trace" if _AZURE.exists() else "built-in trace (the Azure trace is not here)"
+    for workers in (8, 64):
+        workload = prepare(Settings(trace=source, load=0.7, workers=workers), [])
+        pairing, policy = _lumen(workload)
+        scale = 1e3 * _PER / workload.trace.count
+        calm = workload.cluster.replay_input(workload.trace, crashes=(), policy=stop_and_restart())
+        faulty = workload.cluster.replay_input(workload.trace, crashes=pairing.crashes, policy=policy)
+        yield Line(
+            name=f"fault-free replay, {workers} workers, load 0.7, CPU per 19,366 requests",
+            value=median(lambda inputs=calm: _cpu_s(inputs), _RUNS) * scale,
+            target=15,
+            unit="ms",
+            note=note,
+        )
+        yield Line(
+            name=f"LUMEN with two crashes, {workers} workers, load 0.7, CPU per 19,366",
+            value=median(lambda inputs=faulty: _cpu_s(inputs), _RUNS) * scale,
+            target=40,
+            unit="ms",
+        )
+        del default_lumen, workload, pairing, calm, faulty
+        from lumen_policy.policy_choice import default_lumen
+    yield from _million_lines()
+
+
+def _lumen(workload):  # type: ignore[no-untyped-def]
+    from lumen_policy.faults import Crash
+    from lumen_policy.paired import Pairing
+    from lumen_policy.policy_choice import default_lumen
+
+    crashes = tuple(Crash(time_ps=300 * 10**12, worker=worker) for worker in (2, 5))
+    pairing = Pairing(workload.cluster, workload.trace, crashes)
+    return pairing, default_lumen(pairing)
+
+
+def _cpu_s(inputs) -> float:  # type: ignore[no-untyped-def]
+    from lumen_policy.replay.engine import replay_timed
+
+    return replay_timed(inputs)[1]
+
+
+def _million_lines() -> Iterator[Line]:
+    def run(requests: int) -> dict[str, float]:
+        done = subprocess.run(
+            [sys.executable, "-c", f"from bench.kernel import million; million({requests})"],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=Path(__file__).resolve().parents[1],
+        )
+        return json.loads(done.stdout)
+
+    small, large = run(20_000), run(1_000_000)
+    yield Line(
+        name="1,000,000 requests with crashes, 8 workers, load 0.7, CPU",
+        value=large["cpu_s"],
+        target=3,
+        unit="s",
+    )
+    yield Line(name="  peak memory of that process", value=large["peak_mb"], target=600, unit="MB")
+    yield Line(
+        name="  time per request, 1,000,000 against 20,000",
+        value=(large["cpu_s"] / large["requests"]) / (small["cpu_s"] / small["requests"]),
+        target=1.5,
+        unit="x",
+    )
+
+
+def million(requests: int) -> None:
+    """One process: the generator's trace of that many requests at load 0.7, LUMEN with crashes; prints JSON."""
+    from lumen_policy.policies.lumen import lumen
+    from lumen_policy.replay.engine import replay_timed
+    from lumen_policy.settings import Settings
+    from lumen_policy.faults import Crash
+    from lumen_policy.workload import prepare
+
+    base = prepare(Settings(load=0.7, limit=2000), [])
+    copies = base.trace.rate_per_s / base.base.rate_per_s
+    workload = prepare(Settings(load=0.7, limit=round(requests / copies)), [])
+    span_ps = workload.trace.span_ps
+    crashes = tuple(
+        Crash(time_ps=int(span_ps * share), worker=worker) for share in (0.2, 0.5, 0.8) for worker in (2, 5)
+    )
+    inputs = workload.cluster.replay_input(
+        workload.trace, crashes=crashes, policy=lumen(alpha="0.0117", theta="60")
+    )
+    times = []
+    for _ in range(3 if requests < 100_000 else 1):
+        _, cpu_s = replay_timed(inputs)
+        times.append(cpu_s)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(
+        json.dumps(
+            {
+                "requests": workload.trace.count,
+                "cpu_s": min(times),
+                "peak_mb": peak / (2**20 if sys.platform == "darwin" else 1024),
+            }
+        )
+    )
