@@ -32,6 +32,7 @@ from lumen_policy.replay.kernel.state import (
     SYNC_NEXT,
     SYNCS,
     TOTAL,
+    WAITING,
 )
 from lumen_policy.replay.kernel.structures import sort_keys, tree_update
 
@@ -124,6 +125,7 @@ def make_explicit(s: Any, r: int) -> None:
     s.batches[EXPLICITS, q.server, w.explicit] = r
     w.explicit += 1
     s.by_worker[EXPLICIT_AT, q.holder] += 1
+    s.copies[q.server, WAITING, q.holder] += 1
     q.growth = EXPLICIT
     refresh_hot(s, q.holder)
 
@@ -138,6 +140,7 @@ def _leave_explicit(s: Any, r: int) -> None:
             break
     w.explicit -= 1
     s.by_worker[EXPLICIT_AT, q.holder] -= 1
+    s.copies[q.server, WAITING, q.holder] -= 1
     q.growth = STATIC
     refresh_hot(s, q.holder)
 
@@ -211,8 +214,15 @@ def _advance(globals_: Any, workers: Any, by_worker: Any, copies: Any, trees: An
             return True
         w = workers[i]
         decodes = w.sync_decodes
-        if decodes > 0 and w.explicit > 0 and (g.hot > 0 or w.by_number > 0):
-            return False
+        if decodes > 0 and w.explicit > 0:
+            if w.by_number > 0:
+                return False
+            waiting = 0
+            if g.hot > 0:
+                for h in range(count):
+                    waiting += copies[i, WAITING, h] * by_worker[HOT_HOLDER, h]
+            if waiting > 0:
+                return False
         end = FAR
         if w.sync_left > 1:
             end = now + w.sync_duration + w.sync_growth

@@ -124,8 +124,9 @@ ENDS, RESTORES, SYNCS = range(3)
 CANDIDATES, SPECIALS, ORDERING = range(3)
 """Rows of State.scratch: transfers of an instant (holder << 32 | request); requests whose prefill ended at this instant;
 decoding requests by admission."""
-TOTAL = 16
-"""Row of State.copies with all REGULAR copies; rows 0 to 15 count those that open a page at steps ≡ row."""
+TOTAL, WAITING = 16, 17
+"""Rows of State.copies: all REGULAR copies, all EXPLICIT ones; rows 0 to 15 count the REGULAR copies that open a page at
+steps ≡ row."""
 CRASH_AT, CRASH_WORKER, DETECTION = range(3)
 SHOT_QUEUE, SHOT_HELD, SHOT_LIVE, SHOT_EXISTING, SHOT_SAVED = range(5)
 
@@ -143,7 +144,7 @@ class State(NamedTuple):
     by_worker: Any  # (13, W + 1); the last column belongs to a sentinel that is never first
     batches: Any  # (4, W, B)
     trees: Any  # (3, 2·P) winner trees
-    copies: Any  # (W, 17, W) REGULAR copies by (server, phase, holder)
+    copies: Any  # (W, 18, W) growing copies by (server, phase, holder)
     scratch: Any  # (3, 2·W·B)
     tables: Any  # the cost tables, one after the other; GLOBAL.at_* say where
     threshold: Any  # (S,) uint64
@@ -266,7 +267,7 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
         by_worker=by_worker,
         batches=np.zeros((4, workers, batch), np.int64),
         trees=np.stack([tree, tree, tree]),
-        copies=np.zeros((workers, TOTAL + 1, workers), np.int32),
+        copies=np.zeros((workers, WAITING + 1, workers), np.int32),
         scratch=np.zeros((3, 2 * workers * batch), np.int64),
         tables=np.concatenate(tables).astype(np.int64),
         threshold=np.array(inputs.acceptance_threshold, np.uint64),
