@@ -1,0 +1,122 @@
+"""Replays made for laws: plain costs, any trace, no faults unless asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cost_models.serving_costs import IterationCosts, ServingCosts
+from lumen_policy.replay.contract import (
+    Placement,
+    PolicyCodes,
+    ReplayInput,
+    Router,
+    Routing,
+    Scheduler,
+)
+
+__all__ = ["INFINITE", "calm", "ints", "linear", "make_costs", "make_input", "make_policy"]
+
+INFINITE = 2**63 - 1
+
+
+def ints(values: Sequence[int] | npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """An int64 array."""
+    return np.array(values, dtype=np.int64)
+
+
+def linear(token_ps: int, longest: int, base_ps: int = 0, **changes: int) -> IterationCosts:
+    """base + token_ps a token, nothing else unless changed; tables up to ``longest`` tokens."""
+    return replace(
+        IterationCosts(
+            token_ps=base_ps + token_ps * np.arange(longest + 1, dtype=np.int64),
+            lm_head_ps=np.zeros(longest + 1, dtype=np.int64),
+            prefill_pair_ps=0,
+            decode_context_ps=0,
+            decode_sequence_ps=0,
+        ),
+        **changes,
+    )
+
+
+def make_costs(target: IterationCosts, **changes: Any) -> ServingCosts:
+    """A worker with room for everything that reloads in 100 ps."""
+    return replace(
+        ServingCosts(
+            target=target,
+            draft=None,
+            verify_context_ppm=10**6,
+            draft_round_trip_ps=0,
+            restore_ps=ints(np.arange(len(target.token_ps) // 16 + 2)),
+            restart_ps=10,
+            full_load_ps=60,
+            engine_init_ps=30,
+            draft_load_ps=5,
+            draft_init_ps=5,
+            pool_pages=10**6,
+            draft_pool_pages=10**6,
+            page_bytes=1,
+        ),
+        **changes,
+    )
+
+
+def make_policy(**changes: Any) -> PolicyCodes:
+    """Stop and restart, unless changed."""
+    return replace(
+        PolicyCodes(
+            placement=Placement.OFF,
+            routing=Routing.SHORTEST_QUEUE,
+            k=0,
+            token_weight=1,
+            request_weight=16,
+            theta=INFINITE,
+            tau_tokens=INFINITE,
+            guard=False,
+            budget_pages=10**6,
+        ),
+        **changes,
+    )
+
+
+def make_input(
+    arrivals: Sequence[int] | npt.NDArray[Any],
+    prompts: Sequence[int] | npt.NDArray[Any],
+    outputs: Sequence[int] | npt.NDArray[Any],
+    costs: ServingCosts,
+    **changes: Any,
+) -> ReplayInput:
+    """One worker, a token budget as wide as the cost tables, no crash."""
+    widest = len(costs.target.token_ps) - 1
+    return replace(
+        ReplayInput(
+            arrival_ps=ints(arrivals),
+            prompt_tokens=ints(prompts),
+            output_tokens=ints(outputs),
+            workers=1,
+            costs=costs,
+            token_budget=widest,
+            max_batch=min(64, widest),
+            min_prefill_tokens=0,
+            scheduler=Scheduler.MIXED,
+            router=Router.JSQ,
+            crash_ps=ints([]),
+            crash_worker=ints([]),
+            detection_ps=ints([]),
+            policy=make_policy(),
+            acceptance_threshold=np.zeros(1, dtype=np.uint64),
+            expected_tokens=np.ones((1, 65)),
+            seed=0,
+            snapshot_ps=ints([]),
+        ),
+        **changes,
+    )
+
+
+def calm(inputs: ReplayInput) -> ReplayInput:
+    """The same without crashes."""
+    return replace(inputs, crash_ps=ints([]), crash_worker=ints([]), detection_ps=ints([]))
