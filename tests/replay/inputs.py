@@ -19,7 +19,7 @@ from lumen_policy.replay.contract import (
     Scheduler,
 )
 
-__all__ = ["INFINITE", "calm", "ints", "linear", "make_costs", "make_input", "make_policy"]
+__all__ = ["INFINITE", "calm", "crowded_input", "ints", "linear", "make_costs", "make_input", "make_policy"]
 
 INFINITE = 2**63 - 1
 
@@ -120,3 +120,29 @@ def make_input(
 def calm(inputs: ReplayInput) -> ReplayInput:
     """The same without crashes."""
     return replace(inputs, crash_ps=ints([]), crash_worker=ints([]), detection_ps=ints([]))
+
+
+def crowded_input(seed: int) -> ReplayInput:
+    """Long prompts in a pool of 100 to 250 pages, so that the watermark of 1 or 2 pages binds."""
+    random = np.random.default_rng(seed)
+    requests = int(random.integers(6, 25))
+    pool_pages = int(random.integers(100, 250))
+    workers = int(random.integers(1, 4))
+    costs = make_costs(
+        linear(int(random.integers(1, 4)), 4096, 50, decode_context_ps=int(random.integers(0, 2))),
+        pool_pages=pool_pages,
+    )
+    inputs = make_input(
+        np.sort(random.integers(0, 2000, requests)),
+        random.integers(100, 16 * pool_pages // 2, requests),
+        random.integers(1, 60, requests),
+        costs,
+        workers=workers,
+        token_budget=int(random.choice([64, 512, 2048])),
+        scheduler=int(random.choice(list(Scheduler))),
+        policy=make_policy(placement=Placement.RING, routing=Routing.HOLDER),
+    )
+    if seed % 2:
+        return inputs
+    crash_ps = ints([int(random.integers(1000, 4000))])
+    return replace(inputs, crash_ps=crash_ps, crash_worker=ints([0]), detection_ps=ints([20]))

@@ -37,8 +37,8 @@ class TestLaws:
     def test_time_scales(self, seed: int) -> None:
         """Costs and instants times four: times times four, nothing else (a power of two keeps floats)."""
         inputs = random_input(seed)
-        once, four_times = replay(inputs), replay(_scaled(inputs, 4))
-        assert compare(_scaled(once, 4), four_times) == []
+        once, four_times = replay(inputs), replay(scaled(inputs, 4))
+        assert compare(scaled(once, 4), four_times) == []
 
     @pytest.mark.parametrize("seed", range(40))
     def test_scaled_weights_change_nothing(self, seed: int) -> None:
@@ -120,13 +120,13 @@ def check_conservation(inputs: ReplayInput, output: ReplayOutput) -> None:
     assert np.all(output.outage_detection_ps <= output.outage_rejoin_ps)
 
 
-def _scaled(record: T, factor: int) -> T:
+def scaled(record: T, factor: int) -> T:
     """The record with every time (and time integral) multiplied; NONE stays."""
     changes: dict[str, object] = {}
     for field in fields(record):
         value = getattr(record, field.name)
         if isinstance(value, ServingCosts | IterationCosts):
-            changes[field.name] = _scaled(value, factor)
+            changes[field.name] = scaled(value, factor)
         elif field.name == "counters":
             changes["counters"] = {
                 name: factor * count if name.endswith("_ps") else count for name, count in value.items()
