@@ -7,7 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from cost_models.calibrated import Calibration
 from cost_models.errors import CostModelError
+from cost_models.model_spec import ModelSpec
 from cost_models.sourced import Sourced, SourcedByTp, SourcedCurve
 
 __all__ = [
@@ -18,7 +20,10 @@ __all__ = [
     "load_hardware",
 ]
 
-PROFILE_SCHEMA_VERSION = 1
+PROFILE_SCHEMA_VERSION = 2
+"""Written by this release; version 1, without calibrations and residual_scale, is read as well."""
+
+_READABLE_VERSIONS = (1, 2)
 BUILT_IN_PROFILES = ("a100-80g", "h100-sxm", "h200-sxm")
 """The profiles that can be named without a file."""
 
@@ -58,16 +63,19 @@ _FIELD_RULES: dict[str, tuple[str, float, bool]] = {
     "process_restart_s": _TIME,
     "engine_init_s": _TIME,
     "draft_init_s": _TIME,
+    "residual_scale": ("1", 100.0, False),
 }
 
 
 class HardwareProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One kind of GPU, its node, and the engine's habits on it. Peak and efficiency stand apart.
 
-    A rate that a cost uses is peak × efficiency, e.g. ``peak_flop_per_s · linear_mfu``.
+    A rate that a cost uses is peak × efficiency, e.g. ``peak_flop_per_s · linear_mfu``. Where a calibration
+    holds for the model's shape and TP, its terms are the iteration's costs and win over those products;
+    memory, links and reload always come from the figures here.
 
     Attributes:
-        schema_version: ``PROFILE_SCHEMA_VERSION``.
+        schema_version: 1 or 2; 1 has neither calibrations nor residual_scale.
         name, description: as printed.
         hbm_bytes: memory of one GPU.
         hbm_bytes_per_s: peak memory bandwidth of one GPU.
@@ -94,6 +102,8 @@ class HardwareProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         process_restart_s: from detection to a process that begins to load.
         engine_init_s: profiling, warm-up and graph capture of the served model.
         draft_init_s: the same of the draft.
+        calibrations: measured iterations, at most one for a model's shape and TP.
+        residual_scale: factor on every iteration of the served model, from a server's own log; None = 1.
     """
 
     schema_version: int
@@ -124,14 +134,31 @@ class HardwareProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     process_restart_s: Sourced
     engine_init_s: Sourced
     draft_init_s: Sourced
+    calibrations: tuple[Calibration, ...] = ()
+    residual_scale: Sourced | None = None
+
+    def calibration(self, model: ModelSpec, tensor_parallel: int) -> Calibration | None:
+        """The calibration that holds for a model at a TP, or None."""
+        return next((c for c in self.calibrations if c.holds_for(model, tensor_parallel)), None)
 
     def __post_init__(self) -> None:
+        held = [(c.shape, c.tensor_parallel) for c in self.calibrations]
+        for position, calibration in enumerate(self.calibrations):
+            if held.index(held[position]) < position:
+                raise CostModelError(
+                    f"calibrations: two for {calibration.model} at TP {calibration.tensor_parallel}, "
+                    f"allowed: one"
+                )
+        if self.schema_version == 1 and (self.calibrations or self.residual_scale is not None):
+            raise CostModelError("calibrations and residual_scale need schema_version 2")
         if self.host_link.latency_s > _MAX_SECONDS:
             raise CostModelError(
                 f"host_link: latency_s is {self.host_link.latency_s:g}, allowed: ≤ {_MAX_SECONDS:g} s"
             )
         for field, (unit, highest, zero_allowed) in _FIELD_RULES.items():
             figure = getattr(self, field)
+            if figure is None:
+                continue
             if figure.unit != unit:
                 raise CostModelError(f"{field}: unit is {figure.unit!r}, allowed: {unit!r}")
             for value in _values(figure):
@@ -184,8 +211,9 @@ def decode_hardware(text: bytes, origin: str) -> HardwareProfile:
     """A profile from JSON text; ``origin`` names it in errors."""
     try:
         version = msgspec.json.decode(text, type=_Version).schema_version
-        if version != PROFILE_SCHEMA_VERSION:
-            raise CostModelError(f"schema_version is {version}, this release reads {PROFILE_SCHEMA_VERSION}")
+        if version not in _READABLE_VERSIONS:
+            readable = ", ".join(str(known) for known in _READABLE_VERSIONS)
+            raise CostModelError(f"schema_version is {version}, this release reads {readable}")
         return msgspec.json.decode(text, type=HardwareProfile)
     except (msgspec.DecodeError, UnicodeDecodeError, CostModelError) as error:
         raise CostModelError(f"hardware profile {origin}: {error}") from error

@@ -8,21 +8,44 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cost_models.calibrated import StepCurve
 from cost_models.errors import CostModelError
 from cost_models.hardware import BUILT_IN_PROFILES, load_hardware
-from cost_models.iteration import IterationModel, iteration_model, to_ps
+from cost_models.iteration import CalibratedTokens, IterationModel, RooflineTokens, iteration_model, to_ps
 from cost_models.model_spec import BUILT_IN_MODELS
 from cost_models.verification import draft_s, verify_s
 
 SECONDS = st.fractions(min_value=0, max_value=1, max_denominator=10**15)
-MODELS = st.builds(
-    IterationModel,
+ROOFLINES = st.builds(
+    RooflineTokens,
     overhead_s=SECONDS,
     weights_s=SECONDS,
     linear_token_s=SECONDS,
     large_step_token_s=SECONDS,
     large_step_tokens=st.integers(1, 60),
     communication_token_s=SECONDS,
+)
+CURVES = st.builds(
+    lambda counts, levels, beyond: StepCurve(
+        points=list(zip(sorted(counts), sorted(levels), strict=False)),
+        beyond_s=beyond,
+        unit="token",
+        kind="assumed",
+        source="drawn",
+    ),
+    st.sets(st.integers(1, 90), min_size=1, max_size=6),
+    st.lists(st.floats(0, 1), min_size=6, max_size=6),
+    st.floats(0, 1),
+)
+MEASURED = st.builds(
+    CalibratedTokens,
+    overhead_s=SECONDS,
+    curves=st.lists(CURVES, min_size=1, max_size=2).map(tuple),
+    scale=st.fractions(min_value=Fraction(1, 2), max_value=2, max_denominator=10**6),
+)
+MODELS = st.builds(
+    IterationModel,
+    tokens=st.one_of(ROOFLINES, MEASURED),
     head_weights_s=SECONDS,
     head_row_s=SECONDS,
     row_overhead_s=SECONDS,
@@ -81,17 +104,22 @@ def test_each_coefficient_is_rounded_once(model: IterationModel) -> None:
         assert abs(rounded - 10**12 * exact_s) <= Fraction(1, 2)
 
 
+def roofline(model: IterationModel) -> RooflineTokens:
+    assert isinstance(model.tokens, RooflineTokens)
+    return model.tokens
+
+
 def test_by_hand() -> None:
     """Llama-3-70B on two H100: every term from the data sheet and the profile's shares."""
     model = iteration_model(BUILT_IN_MODELS["llama-3-70b"], load_hardware("h100-sxm"), 2)
     matrices = 80 * (8192 * 10240 + 8192 * 8192 + 3 * 8192 * 28672)
     assert matrices == 68_451_041_280
-    assert float(model.weights_s) == pytest.approx(matrices * 2 / (2 * 3.35e12 * 0.87))
-    assert float(model.linear_token_s) == pytest.approx(2 * matrices / (2 * 989e12 * 0.53))
-    assert float(model.large_step_token_s) == pytest.approx(2 * matrices / (2 * 989e12 * 0.49))
+    assert float(roofline(model).weights_s) == pytest.approx(matrices * 2 / (2 * 3.35e12 * 0.87))
+    assert float(roofline(model).linear_token_s) == pytest.approx(2 * matrices / (2 * 989e12 * 0.53))
+    assert float(roofline(model).large_step_token_s) == pytest.approx(2 * matrices / (2 * 989e12 * 0.49))
     assert float(model.head_weights_s) == pytest.approx(128256 * 8192 * 2 / (2 * 3.35e12 * 0.87))
-    assert float(model.overhead_s) == pytest.approx(1.5e-3 + 80 * 1.16e-4 + 160 * 1.7e-5)
-    assert float(model.communication_token_s) == pytest.approx(160 * 8192 * 2 / 2.9e11)
+    assert float(roofline(model).overhead_s) == pytest.approx(1.5e-3 + 80 * 1.16e-4 + 160 * 1.7e-5)
+    assert float(roofline(model).communication_token_s) == pytest.approx(160 * 8192 * 2 / 2.9e11)
     assert float(model.prefill_pair_s) == pytest.approx(4 * 80 * 64 * 128 / (2 * 989e12 * 0.35))
     assert float(model.decode_context_s) == pytest.approx(327680 / (2 * 3.35e12 * 0.765))
 
@@ -99,8 +127,10 @@ def test_by_hand() -> None:
 def test_no_communication_on_one_gpu() -> None:
     hardware = load_hardware("h100-sxm")
     model = iteration_model(BUILT_IN_MODELS["qwen3-14b"], hardware, 1)
-    assert model.communication_token_s == 0
-    assert model.overhead_s == hardware.iteration_overhead_s.exact() + 40 * hardware.layer_overhead_s.at(1)
+    assert roofline(model).communication_token_s == 0
+    assert roofline(
+        model
+    ).overhead_s == hardware.iteration_overhead_s.exact() + 40 * hardware.layer_overhead_s.at(1)
 
 
 @pytest.mark.parametrize(("name", "profile", "tp"), REAL)
@@ -108,7 +138,10 @@ def test_twice_the_gpus_are_quicker_but_not_twice_as_quick(name: str, profile: s
     """Of the parts that a GPU does alone, within 5 % of the scatter in published efficiencies."""
     spec, hardware = BUILT_IN_MODELS[name], load_hardware(profile)
     one, two = iteration_model(spec, hardware, tp), iteration_model(spec, hardware, 2 * tp)
-    for before, after in ((one.weights_s, two.weights_s), (one.linear_token_s, two.linear_token_s)):
+    for before, after in (
+        (roofline(one).weights_s, roofline(two).weights_s),
+        (roofline(one).linear_token_s, roofline(two).linear_token_s),
+    ):
         assert before / Fraction("2.1") <= after < before
     assert two.prefill_pair_s == one.prefill_pair_s / 2
     expected = one.decode_context_s / 2 if 2 * tp <= spec.kv_heads else one.decode_context_s
@@ -119,7 +152,7 @@ def test_draft_steps_pay_no_host_time_per_row() -> None:
     spec, hardware = BUILT_IN_MODELS["qwen3-1.7b"], load_hardware("h100-sxm")
     served, drafting = iteration_model(spec, hardware, 2), iteration_model(spec, hardware, 2, draft=True)
     assert drafting.row_overhead_s == drafting.decode_sequence_s == 0
-    assert served.overhead_s - drafting.overhead_s == Fraction("0.001")
+    assert roofline(served).overhead_s - roofline(drafting).overhead_s == Fraction("0.001")
 
 
 @given(MODELS, st.integers(0, 50), st.integers(0, 1000))
@@ -143,10 +176,12 @@ def test_verification_grows_with_k_and_drafting_adds_steps(
 
 
 def test_an_absurd_iteration_is_refused() -> None:
+    tokens = RooflineTokens(
+        **dict.fromkeys(RooflineTokens.__slots__, Fraction(0))
+        | {"linear_token_s": Fraction(1), "large_step_tokens": 2000}
+    )
     slow = IterationModel(
-        **{name: Fraction(0) for name in IterationModel.__slots__ if name != "large_step_tokens"}
-        | {"linear_token_s": Fraction(1)},
-        large_step_tokens=2000,
+        **dict.fromkeys(IterationModel.__slots__, Fraction(0)) | {"tokens": tokens},
     )
     with pytest.raises(CostModelError, match="an iteration of 2000 tokens takes 2000 s, allowed: < 1126 s"):
         slow.integer_costs(max_tokens=2000, max_rows=1)

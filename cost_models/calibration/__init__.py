@@ -1,0 +1,1 @@
+"""Cost models measured: microbenchmarks, stored samples, operator tables, and the fit of their times."""
