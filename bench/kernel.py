@@ -8,8 +8,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.line import Line, median
+
+if TYPE_CHECKING:
+    from lumen_policy.faults import Crash
+    from lumen_policy.policies.spec import RecoveryPolicy
+    from lumen_policy.replay.contract import ReplayInput
+    from lumen_policy.workload import Workload
 
 __all__ = ["lines", "million"]
 
@@ -21,7 +28,6 @@ _RUNS = 5
 def lines() -> Iterator[Line]:
     """Replays at load 0.7 on 8 and 64 workers, then a million requests."""
     from lumen_policy.policies.stop_and_restart import stop_and_restart
-    from lumen_policy.policy_choice import default_lumen
     from lumen_policy.settings import Settings
     from lumen_policy.workload import prepare
 
@@ -29,10 +35,10 @@ def lines() -> Iterator[Line]:
     note = "Azure conversation trace" if _AZURE.exists() else "built-in trace (the Azure trace is not here)"
     for workers in (8, 64):
         workload = prepare(Settings(trace=source, load=0.7, workers=workers), [])
-        pairing, policy = _lumen(workload)
+        crashes, policy = _crashes_and_lumen(workload)
         scale = 1e3 * _PER / workload.trace.count
         calm = workload.cluster.replay_input(workload.trace, crashes=(), policy=stop_and_restart())
-        faulty = workload.cluster.replay_input(workload.trace, crashes=pairing.crashes, policy=policy)
+        faulty = workload.cluster.replay_input(workload.trace, crashes=crashes, policy=policy)
         yield Line(
             name=f"fault-free replay, {workers} workers, load 0.7, CPU per 19,366 requests",
             value=median(lambda inputs=calm: _cpu_s(inputs), _RUNS) * scale,
@@ -46,22 +52,20 @@ def lines() -> Iterator[Line]:
             target=40,
             unit="ms",
         )
-        del default_lumen, workload, pairing, calm, faulty
-        from lumen_policy.policy_choice import default_lumen
     yield from _million_lines()
 
 
-def _lumen(workload):  # type: ignore[no-untyped-def]
+def _crashes_and_lumen(workload: Workload) -> tuple[tuple[Crash, ...], RecoveryPolicy]:
     from lumen_policy.faults import Crash
     from lumen_policy.paired import Pairing
     from lumen_policy.policy_choice import default_lumen
 
     crashes = tuple(Crash(time_ps=300 * 10**12, worker=worker) for worker in (2, 5))
     pairing = Pairing(workload.cluster, workload.trace, crashes)
-    return pairing, default_lumen(pairing)
+    return crashes, default_lumen(workload.cluster.settings, pairing)
 
 
-def _cpu_s(inputs) -> float:  # type: ignore[no-untyped-def]
+def _cpu_s(inputs: ReplayInput) -> float:
     from lumen_policy.replay.engine import replay_timed
 
     return replay_timed(inputs)[1]
@@ -96,10 +100,10 @@ def _million_lines() -> Iterator[Line]:
 
 def million(requests: int) -> None:
     """One process: the generator's trace of that many requests at load 0.7, LUMEN with crashes; prints JSON."""
+    from lumen_policy.faults import Crash
     from lumen_policy.policies.lumen import lumen
     from lumen_policy.replay.engine import replay_timed
     from lumen_policy.settings import Settings
-    from lumen_policy.faults import Crash
     from lumen_policy.workload import prepare
 
     base = prepare(Settings(load=0.7, limit=2000), [])

@@ -47,7 +47,11 @@ class _Records:
 
     def __getitem__(self, rows: IntArray | slice) -> _Records:
         return _Records(
-            self.end[rows], self.least[rows], self.growth[rows], self.steps[rows], self.sequences[rows]
+            self.end[rows],
+            self.least[rows],
+            self.growth[rows],
+            self.steps[rows].astype(np.int64),  # the log holds 32 bits
+            self.sequences[rows].astype(np.int64),
         )
 
 

@@ -158,7 +158,7 @@ class ReplayInput:
 class ReplayOutput:
     """Raw facts of one replay.
 
-    Per request, shape (n,) int64:
+    Per request, shape (n,), times int64, the rest int32:
         status: ``Status``. first_ps, last_ps: end of the iteration that delivered the first, the last token; NONE.
         worker: the last server (NONE if never dispatched). holder: the last holder chosen (NONE), kept when the
         holder dies or the copy goes.
@@ -174,7 +174,7 @@ class ReplayOutput:
     Outages, shape (o,): outage_worker, outage_crash_ps (first crash), outage_detection_ps, outage_draft_ready_ps (NONE),
         outage_assist_target (NONE), outage_assist_end_ps (NONE), outage_rejoin_ps; the values of the last reload where
         a crash restarted it; NONE for what had not happened.
-    Gaps, run-length coded, shape (s,): a record stands for `gap_steps` decode steps; step j ends at
+    Gaps, run-length coded, shape (s,), times int64, the rest int32: a record stands for `gap_steps` decode steps; step j ends at
         gap_end_ps + Σ_{i=1..j} (gap_ps + i·gap_growth_ps) [j = 0: gap_end_ps] and each of `gap_sequences` sequences waited
         gap_ps + j·gap_growth_ps since its previous delivery. A gap is counted once per sequence and decode step (one per
         verify pass), never for a first token. Any order; any split.

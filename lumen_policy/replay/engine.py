@@ -207,9 +207,12 @@ def _output(inputs: ReplayInput, state: State) -> ReplayOutput:
     def column(records: Any, name: str) -> Any:
         return np.ascontiguousarray(records[name], np.int64)
 
+    def count_column(name: str) -> Any:
+        return np.ascontiguousarray(requests[name], np.int32)
+
     finished = requests["state"] == DONE
     refused = finished & (requests["delivered"] < 0)
-    status = np.full(len(requests), int(Status.PENDING), np.int64)
+    status = np.full(len(requests), int(Status.PENDING), np.int32)
     status[finished] = int(Status.FINISHED)
     status[refused] = int(Status.REFUSED_TOO_LONG)
     last = column(requests, "last")
@@ -219,12 +222,12 @@ def _output(inputs: ReplayInput, state: State) -> ReplayOutput:
         status=status,
         first_ps=column(requests, "first"),
         last_ps=last,
-        worker=column(requests, "server"),
-        holder=column(requests, "last_holder"),
-        interruptions=column(requests, "interruptions"),
-        preemptions=column(requests, "preemptions"),
-        restored_tokens=column(requests, "restored"),
-        recomputed_tokens=column(requests, "recomputed"),
+        worker=count_column("server"),
+        holder=count_column("last_holder"),
+        interruptions=count_column("interruptions"),
+        preemptions=count_column("preemptions"),
+        restored_tokens=count_column("restored"),
+        recomputed_tokens=count_column("recomputed"),
         dispatch_ps=column(requests, "dispatch"),
         interruption_request=column(log, "request"),
         interruption_class=column(log, "origin"),
@@ -243,8 +246,8 @@ def _output(inputs: ReplayInput, state: State) -> ReplayOutput:
         gap_end_ps=gaps["end"],
         gap_ps=gaps["gap"],
         gap_growth_ps=gaps["growth"],
-        gap_steps=column(gaps, "steps"),
-        gap_sequences=column(gaps, "sequences"),
+        gap_steps=gaps["steps"],
+        gap_sequences=gaps["sequences"],
         snapshot_queue=state.snapshots[:, SHOT_QUEUE],
         snapshot_held_tokens=state.snapshots[:, SHOT_HELD],
         snapshot_live=state.snapshots[:, SHOT_LIVE],

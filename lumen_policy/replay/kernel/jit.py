@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 _PACKAGE = Path(__file__).resolve().parent.parent.parent
-_SOURCES = (_PACKAGE / "decide", _PACKAGE / "replay")
+_SOURCES = ("decide/*.py", "replay/kernel/*.py", "replay/draws.py", "replay/contract.py")
 _OPTIONS: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",
@@ -39,8 +39,8 @@ _OPTIONS: dict[str, Any] = {
 def source_digest() -> str:
     """SHA-256 over every kernel and decision source, the numba version and the CPU (name and features)."""
     digest = hashlib.sha256()
-    for folder in _SOURCES:
-        for path in sorted(folder.rglob("*.py")):
+    for pattern in _SOURCES:
+        for path in sorted(_PACKAGE.glob(pattern)):
             digest.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     digest.update(f"{numba.__version__} {llvm.get_host_cpu_name()}".encode())
     digest.update(llvm.get_host_cpu_features().flatten().encode())
