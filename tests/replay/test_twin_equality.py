@@ -31,6 +31,8 @@ from lumen_policy.trace.synthetic import built_in_trace
 from lumen_policy.trace.table import Trace
 from lumen_policy.workload import longest_tokens
 
+from .inputs import crowded_input
+
 BLOCKS = [range(start, start + 110) for start in (0, 110, 220)]
 
 POLICIES = [
@@ -138,6 +140,13 @@ def test_built_in_trace(policy: RecoveryPolicy) -> None:
     output = on_real_costs(built_in_trace(requests=300), policy, **changes)
     assert output.counters["leaps"] > output.counters["iterations"] // 2
     assert (output.counters["assisted_passes"] > 0) == (policy.k > 0)
+
+
+def test_crowded_pools() -> None:
+    """INV-1: long prompts in pools that the watermark keeps from filling up."""
+    for seed in range(60):
+        inputs = crowded_input(seed)
+        assert compare(replay(inputs), twin(inputs)) == [], f"seed {seed}"
 
 
 def test_counters_of_both_are_the_same_names() -> None:

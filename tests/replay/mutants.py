@@ -1,0 +1,259 @@
+"""Kernel bugs as text patches, and the replays of a patched copy of the package."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from twin import replay as twin
+from twin.strategies import random_input
+
+import lumen_policy
+from lumen_policy.replay.contract import ReplayInput, ReplayOutput
+
+from .inputs import crowded_input
+
+__all__ = ["MUTANTS", "Mutant", "copy_package", "replay_in", "twin_output"]
+
+PACKAGE = Path(lumen_policy.__file__).resolve().parent
+
+CHILD = """
+import pickle, sys
+import lumen_policy
+from lumen_policy.replay.engine import replay
+assert lumen_policy.__file__.startswith(sys.argv[1]), lumen_policy.__file__
+pickle.dump([replay(inputs) for inputs in pickle.load(sys.stdin.buffer)], sys.stdout.buffer)
+"""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One bug: ``old`` stands once in ``file`` and becomes ``new``; the replays of ``seeds`` show it."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    seeds: tuple[int, ...]
+    inputs: Callable[[int], ReplayInput] = random_input
+
+    def apply(self, package: Path) -> None:
+        """Patch a copy of the package."""
+        path = package / self.file
+        text = path.read_text()
+        assert text.count(self.old) == 1, (
+            f"{self.name}: {self.file} holds the text {text.count(self.old)} times"
+        )
+        path.write_text(text.replace(self.old, self.new))
+
+
+def copy_package(folder: Path) -> Path:
+    """A copy of the package to patch; returns its folder, whose parent goes on the path."""
+    return Path(
+        shutil.copytree(PACKAGE, folder / "lumen_policy", ignore=shutil.ignore_patterns("__pycache__"))
+    )
+
+
+def replay_in(package: Path, replays: Sequence[ReplayInput]) -> list[ReplayOutput]:
+    """The replays of a copy of the package, by plain Python in a process of its own."""
+    finished = subprocess.run(
+        [sys.executable, "-c", CHILD, str(package.parent)],
+        input=pickle.dumps(list(replays)),
+        capture_output=True,
+        cwd=package.parent,
+        env={**os.environ, "PYTHONPATH": str(package.parent), "NUMBA_DISABLE_JIT": "1"},
+        timeout=120,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr.decode()
+    outputs: list[ReplayOutput] = pickle.loads(finished.stdout)
+    return outputs
+
+
+@cache
+def twin_output(inputs: Callable[[int], ReplayInput], seed: int) -> ReplayOutput:
+    """What the twin, unpatched, makes of a seed."""
+    return twin(inputs(seed))
+
+
+BATCH = "replay/kernel/batch.py"
+ASSISTED = "replay/kernel/assisted.py"
+CHECKPOINTS = "replay/kernel/checkpoints.py"
+GATEWAY = "replay/kernel/gateway.py"
+OUTAGES = "replay/kernel/outages.py"
+STRUCTURES = "replay/kernel/structures.py"
+ROUTING = "decide/routing.py"
+PLACEMENT = "decide/placement.py"
+STRANDED = "        q = s.requests[r]\n        if q.state == STRANDED and"
+
+MUTANTS = [
+    Mutant(
+        name="a leap is cut one iteration late",
+        file=BATCH,
+        old="while end < t and count < 24:",
+        new="while end <= t and count < 24:",
+        seeds=(107, 293, 23, 60),
+    ),
+    Mutant(
+        name="a leap lasts one growth too long",
+        file=BATCH,
+        old="end = t + count * duration + growth * ((count * (count - 1)) >> 1)",
+        new="end = t + count * duration + growth * ((count * (count + 1)) >> 1)",
+        seeds=(183, 213, 377),
+    ),
+    Mutant(
+        name="a leap ends one step after the pages do",
+        file=BATCH,
+        old="if _opened_pages(s, i, middle) <= free:",
+        new="if _opened_pages(s, i, middle) <= free + 1:",
+        seeds=(265, 355, 218),
+    ),
+    Mutant(
+        name="pages open one step early",
+        file=BATCH,
+        old="total += w.page_phase[(w.steps + j) & 15]",
+        new="total += w.page_phase[(w.steps + j + 1) & 15]",
+        seeds=(113, 296, 2),
+    ),
+    Mutant(
+        name="completions out of order",
+        file=STRUCTURES,
+        old="heap[child + 1] < heap[child]",
+        new="heap[child + 1] > heap[child]",
+        seeds=(394, 62, 142),
+    ),
+    Mutant(
+        name="restores do not wait for the link",
+        file=BATCH,
+        old="begin = max(t, w.link_free)",
+        new="begin = t",
+        seeds=(44, 352, 338, 212),
+    ),
+    Mutant(
+        name="no watermark",
+        file=BATCH,
+        old="reserve = g.watermark if admitted > 0 else 0",
+        new="reserve = 0",
+        seeds=(399, 55, 183),
+        inputs=crowded_input,
+    ),
+    Mutant(
+        name="recomputed tokens counted beyond what existed",
+        file=BATCH,
+        old="min(q.kv, q.high) - before",
+        new="q.kv - before",
+        seeds=(358, 224, 59),
+    ),
+    Mutant(
+        name="gaps without the stall of prefill first",
+        file=BATCH,
+        old="stall = w.run_start - w.last_decode_end if g.prefill_first != 0 else 0",
+        new="stall = 0",
+        seeds=(22, 159, 235),
+    ),
+    Mutant(
+        name="a restored copy gives back whole pages only",
+        file=GATEWAY,
+        old="q.old_arrived = q.arrived",
+        new="q.old_arrived = saved",
+        seeds=(97, 366, 44, 352),
+    ),
+    Mutant(
+        name="a copy outlives the recomputation",
+        file=GATEWAY,
+        old="    if not restore:\n        release(s, r, t)\n",
+        new="",
+        seeds=(159, 139, 372),
+    ),
+    Mutant(
+        name="a token of the crash's instant is lost",
+        file=OUTAGES,
+        old="done = count if end <= t else count - 1",
+        new="done = count if end < t else count - 1",
+        seeds=(111, 197, 202),
+    ),
+    Mutant(
+        name="interrupted requests handled youngest first",
+        file=OUTAGES,
+        old="for r in range(g.oldest, g.next_arrival):\n" + STRANDED,
+        new="for r in range(g.next_arrival - 1, g.oldest - 1, -1):\n" + STRANDED,
+        seeds=(104, 137, 360),
+    ),
+    Mutant(
+        name="a copy's last page is not filled",
+        file=CHECKPOINTS,
+        old="grown = min(existing, 16 * (pages + s.by_worker[FREE, holder]))",
+        new="grown = min(existing, arrived + 16 * s.by_worker[FREE, holder])",
+        seeds=(372, 163, 212, 116),
+    ),
+    Mutant(
+        name="the last free page is given twice",
+        file=CHECKPOINTS,
+        old="short = low < 0",
+        new="short = low < -1",
+        seeds=(213, 235, 265),
+    ),
+    Mutant(
+        name="a drafter is idle one instant late",
+        file=ASSISTED,
+        old="if s.workers[w.drafter].draft_until <= t:",
+        new="if s.workers[w.drafter].draft_until < t:",
+        seeds=(139, 70, 197, 163),
+    ),
+    Mutant(
+        name="every draft of a pass has the same draw",
+        file=ASSISTED,
+        old="r, delivered + accepted)",
+        new="r, delivered)",
+        seeds=(64, 212, 350, 30),
+    ),
+    Mutant(
+        name="tau reached is tau exceeded",
+        file=ROUTING,
+        old="saved_tokens > tau_tokens",
+        new="saved_tokens >= tau_tokens",
+        seeds=(241, 300, 33),
+    ),
+    Mutant(
+        name="ties of the shortest queue go to the highest index",
+        file=ROUTING,
+        old="if live[w] != 0 and (best < 0 or queue[w] < queue[best]):",
+        new="if live[w] != 0 and (best < 0 or queue[w] <= queue[best]):",
+        seeds=(273, 358, 213),
+    ),
+    Mutant(
+        name="ties of the holder go to the highest index",
+        file=PLACEMENT,
+        old="load < best_load",
+        new="load <= best_load",
+        seeds=(273, 100, 213),
+    ),
+    Mutant(
+        name="the guard forgets the sequences that decode plainly",
+        file=ASSISTED,
+        old="expected = float(plain)",
+        new="expected = 0.0",
+        seeds=(133,),
+    ),
+    Mutant(
+        name="a preempted restore keeps its old copy",
+        file=BATCH,
+        old="            release_old(s, victim, t)\n",
+        new="",
+        seeds=(103, 182, 289),
+    ),
+    Mutant(
+        name="a sequence that leaves keeps its draft KV",
+        file=BATCH,
+        old="    q.draft_kv = 0\n    q.verify = 0\n",
+        new="    q.verify = 0\n",
+        seeds=(250, 98, 69),
+    ),
+]
