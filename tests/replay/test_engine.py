@@ -1,0 +1,208 @@
+"""The engine around the kernel: what it refuses, how its logs grow, how long a replay may be."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from twin import compare
+from twin import replay as twin
+from twin.strategies import random_input
+
+from lumen_policy.errors import InputError, ReplayError
+from lumen_policy.replay import engine
+from lumen_policy.replay.contract import Placement, ReplayInput, Routing, Status
+from lumen_policy.replay.engine import replay, replay_timed
+
+from .inputs import ints, linear, make_costs, make_input, make_policy
+
+DAY_PS = 86_400 * 10**12
+COSTS = make_costs(linear(1, 64), draft=linear(1, 64))
+GOOD = make_input([0, 5, 9], [16, 3, 4], [5, 6, 7], COSTS, workers=2)
+CRASH = {"crash_ps": ints([20]), "crash_worker": ints([0]), "detection_ps": ints([5])}
+
+
+def drafts(k: int, **changes: Any) -> dict[str, Any]:
+    return {"policy": make_policy(k=k), **changes}
+
+
+def test_the_good_input_is_good() -> None:
+    """INV-8: what the refusals below start from is replayed."""
+    assert (replay(replace(GOOD, **CRASH, **drafts(2))).status == Status.FINISHED).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"arrival_ps": ints([]), "prompt_tokens": ints([]), "output_tokens": ints([])}, "no requests"),
+        ({"prompt_tokens": ints([1, 2])}, "differ in number"),
+        ({"output_tokens": ints([1, 2, 3, 4])}, "differ in number"),
+        ({"arrival_ps": ints([-1, 5, 9])}, "non-negative"),
+        ({"arrival_ps": ints([0, 9, 5])}, "in order"),
+        ({"arrival_ps": ints([0, 5, 90 * DAY_PS + 1])}, "90 days"),
+        ({"prompt_tokens": ints([1, 0, 1])}, "at least 1"),
+        ({"output_tokens": ints([1, 0, 1])}, "at least 1"),
+        ({"prompt_tokens": ints([1, 2**33, 1])}, "tokens or more"),
+        ({"output_tokens": ints([1, 2**33, 1])}, "tokens or more"),
+        ({"workers": 0}, "workers: 0"),
+        ({"workers": 10**6}, "workers: 1000000"),
+        ({"max_batch": 0}, "max_batch: 0"),
+        ({"token_budget": -1}, "token_budget: -1"),
+        ({"token_budget": 65}, "table ends at 64, below 65"),
+        ({"max_batch": 80}, "table ends at 64, below 80"),
+        ({"costs": replace(COSTS, target=linear(0, 64))}, "at least 1 ps"),
+        (
+            {
+                "policy": make_policy(placement=Placement.RING),
+                "costs": replace(COSTS, restore_ps=ints([0])),
+            },
+            "restore table ends below 21 tokens",
+        ),
+        (drafts(1, costs=replace(COSTS, draft=None)), "need a draft model"),
+        (drafts(1, costs=replace(COSTS, draft=linear(1, 10))), "draft's iteration table ends below 21"),
+        (
+            drafts(1, costs=replace(COSTS, draft=replace(linear(1, 64), lm_head_ps=ints([0])))),
+            "draft's LM head table",
+        ),
+        (drafts(2, expected_tokens=np.ones((1, 2))), "expected tokens for k = 2"),
+        (drafts(2, acceptance_threshold=np.zeros(0, np.uint64)), "expected tokens for k = 2"),
+        ({**CRASH, "crash_worker": ints([2])}, "worker 2 is not below 2"),
+        ({"policy": make_policy(token_weight=2**57)}, "alpha/beta"),
+        ({"policy": make_policy(request_weight=2**61)}, "alpha/beta"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_input_is_refused_in_words(changes: dict[str, Any], message: str) -> None:
+    """INV-8: what the kernel's integers cannot hold is an InputError of one line, never a wrong result."""
+    with pytest.raises(InputError, match=message) as refused:
+        replay(replace(GOOD, **changes))
+    assert "\n" not in str(refused.value)
+
+
+def test_ninety_days_are_replayed() -> None:
+    """INV-8: the last arrival may be at 90 days exactly."""
+    inputs = replace(GOOD, arrival_ps=ints([0, 5, 90 * DAY_PS]))
+    assert compare(replay(inputs), twin(inputs)) == []
+
+
+def test_a_replay_ends_before_its_clock_does() -> None:
+    """INV-8: beyond 100 days of simulated time the replay fails, before int64 picoseconds end at 106."""
+    for days, fails in ((100, False), (101, True)):
+        slow = make_costs(replace(linear(0, 4), token_ps=ints([0] + 4 * [days * DAY_PS])))
+        inputs = make_input([0], [1], [1], slow)
+        if fails:
+            with pytest.raises(ReplayError, match="100 days"):
+                replay(inputs)
+        else:
+            assert replay(inputs).last_ps[0] == days * DAY_PS
+
+
+def test_a_short_gap_log_is_enlarged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """INV-9: a log that grows in mid-replay changes nothing."""
+    allocate, enlarged = engine.allocate, engine._enlarged
+    growths = []
+
+    def tight(inputs: ReplayInput, gap_capacity: int) -> Any:
+        assert gap_capacity > inputs.workers * (2 * inputs.max_batch + 8)
+        return allocate(inputs, inputs.workers * (2 * inputs.max_batch + 8))
+
+    def noted(log: Any, extra: int) -> Any:
+        growths.append(len(log))
+        return enlarged(log, extra)
+
+    roomy = [replay(random_input(seed)) for seed in range(100, 130)]
+    assert growths == []
+    monkeypatch.setattr(engine, "allocate", tight)
+    monkeypatch.setattr(engine, "_enlarged", noted)
+    for seed, output in zip(range(100, 130), roomy, strict=True):
+        assert compare(replay(random_input(seed)), output) == []
+    assert len(growths) > 20
+
+
+def many_interruptions() -> ReplayInput:
+    """Every request is interrupted again and again: 25 crashes of one of two workers, in turn."""
+    crashes = 25
+    costs = make_costs(
+        linear(1, 512, 10), restart_ps=5, full_load_ps=20, engine_init_ps=5, restore_ps=ints([3] * 40)
+    )
+    return make_input(
+        [0] * 40,
+        [20] * 40,
+        [300] * 40,
+        costs,
+        workers=2,
+        policy=make_policy(placement=Placement.RING, routing=Routing.HOLDER),
+        crash_ps=ints([1000 + 300 * crash for crash in range(crashes)]),
+        crash_worker=ints([crash % 2 for crash in range(crashes)]),
+        detection_ps=ints([7] * crashes),
+    )
+
+
+def test_a_short_interruption_log_is_enlarged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """INV-9: more interruptions than requests are all logged."""
+    enlarged = engine._enlarged
+    growths = []
+
+    def noted(log: Any, extra: int) -> Any:
+        growths.append(len(log))
+        return enlarged(log, extra)
+
+    monkeypatch.setattr(engine, "_enlarged", noted)
+    inputs = many_interruptions()
+    output = replay(inputs)
+    assert compare(output, twin(inputs)) == []
+    assert len(output.interruption_request) > 10 * len(inputs.arrival_ps)
+    assert growths != []
+
+
+def test_the_input_is_left_alone() -> None:
+    """INV-10: a replay writes to none of its input's arrays."""
+    for seed in range(100, 110):
+        inputs = random_input(seed)
+        before = copy.deepcopy(inputs)
+        replay(inputs)
+        for field in fields(ReplayInput):
+            value = getattr(inputs, field.name)
+            if isinstance(value, np.ndarray):
+                assert np.array_equal(value, getattr(before, field.name)), field.name
+        assert np.array_equal(inputs.costs.target.token_ps, before.costs.target.token_ps)
+
+
+def test_narrow_and_strided_arrays_are_read_as_they_are() -> None:
+    """INV-10: int32 columns and views give the same replay as contiguous int64."""
+    inputs = random_input(103)
+    wide = np.repeat(inputs.arrival_ps, 2)[::2]
+    narrow = replace(
+        inputs,
+        arrival_ps=wide,
+        prompt_tokens=inputs.prompt_tokens.astype(np.int32),
+        output_tokens=inputs.output_tokens.astype(np.int32),
+    )
+    assert not wide.flags.c_contiguous
+    assert compare(replay(narrow), replay(inputs)) == []
+
+
+def test_cpu_seconds_are_of_the_kernel_alone() -> None:
+    """INV-10: the timed replay is the replay, with a time."""
+    inputs = random_input(103)
+    output, cpu_s = replay_timed(inputs)
+    assert compare(output, replay(inputs)) == []
+    assert 0 <= cpu_s < 5
+
+
+def test_the_first_compilation_is_announced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """INV-3: one line on stderr before the kernel is compiled, none where it lies in the cache."""
+    for compiled, announced in ((False, True), (True, False)):
+        monkeypatch.setattr(engine, "_prepared", False)
+        monkeypatch.setattr(engine.jit, "is_compiled", lambda compiled=compiled: compiled)
+        engine.prepare()
+        captured = capsys.readouterr()
+        assert ("compiling" in captured.err) == announced
+        assert captured.out == ""
+        engine.prepare()
+        assert capsys.readouterr().err == ""
