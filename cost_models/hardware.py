@@ -141,6 +141,16 @@ class HardwareProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         """The calibration that holds for a model at a TP, or None."""
         return next((c for c in self.calibrations if c.holds_for(model, tensor_parallel)), None)
 
+    def unused_calibrations(self, model: ModelSpec, tensor_parallel: int) -> str | None:
+        """A line that says so where there are calibrations and none holds for a model at a TP, else None."""
+        if not self.calibrations or self.calibration(model, tensor_parallel) is not None:
+            return None
+        held = ", ".join(f"{item.model} at TP {item.tensor_parallel}" for item in self.calibrations)
+        return (
+            f"profile {self.name} is calibrated for {held}, not for {model.name} at TP {tensor_parallel}: "
+            f"peak and efficiency are used"
+        )
+
     def __post_init__(self) -> None:
         held = [(c.shape, c.tensor_parallel) for c in self.calibrations]
         for position, calibration in enumerate(self.calibrations):

@@ -191,6 +191,8 @@ def resolve_cluster(settings: Settings, *, longest_tokens: int, notices: list[st
     model = load_model(settings.model, notices)
     draft = None if settings.draft == NO_DRAFT else load_model(settings.draft, notices)
     hardware = load_hardware(settings.hardware)
+    unused = hardware.unused_calibrations(model, settings.tp)
+    notices += [] if unused is None else [unused]
     costs = _costs(settings, model, draft, hardware, longest_tokens)
     if settings.draft_round_trip_s is not None:
         round_trip_ps = seconds_to_ps("draft_round_trip_s", settings.draft_round_trip_s)

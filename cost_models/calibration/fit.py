@@ -254,7 +254,10 @@ def fit_calibration(
         CostModelError: too few samples for a form.
     """
     model.check_tensor_parallel(tensor_parallel)
+    named = ", ".join(name for name in samples["model"].unique().sort() if name)
     samples = samples.filter((pl.col("model") == model.name) | (pl.col("model") == ""))
+    if samples.is_empty():
+        raise CostModelError(f"samples: none of {model.name}, there are: {named}")
     table = {kind: _rows(of_kind(samples, kind)) for kind in FORMS}
     table = {kind: rows for kind, rows in table.items() if len(rows)}
     for kind, rows in table.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,13 +13,21 @@ from lumen_policy.errors import InputError
 from lumen_policy.settings import Settings
 
 if TYPE_CHECKING:
-    from cost_models.calibration.fit import FitOptions
+    from cost_models.calibration.operators import OperatorTables
     from cost_models.hardware import HardwareProfile
     from cost_models.model_spec import ModelSpec
 
-__all__ = ["register"]
+__all__ = ["Stated", "register"]
 
 _UNUSED = ("workers", "chunk_tokens", "max_batch", "kv_pages", "scheduler", "router", "seed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stated:
+    """What the user states of the calibrated iteration."""
+
+    model: ModelSpec
+    overhead_s: float
 
 
 def register(app: typer.Typer) -> None:
@@ -68,6 +77,7 @@ def _calibrate(
 
     The profile is the one of --hardware with measured parts put in; replay with --hardware FILE.
     """
+    from cost_models.calibration.profile import renamed, write_profile
     from cost_models.hardware import load_hardware
     from cost_models.hf_config import load_model
     from lumen_policy.cli.report import write_notices
@@ -79,35 +89,30 @@ def _calibrate(
         raise InputError(f"--device is {device!r}, allowed: cuda, cpu")
     assert out is not None
     notices: list[str] = []
-    model = load_model(settings.model, notices)
     base = load_hardware(settings.hardware)
-    model.check_tensor_parallel(settings.tp)
-    overhead_s = overhead_ms / 1e3
+    stated = Stated(model=load_model(settings.model, notices), overhead_s=overhead_ms / 1e3)
+    stated.model.check_tensor_parallel(settings.tp)
     if observe is not None:
         write_notices(notices, quiet=quiet)
-        _from_log(observe, settings, model, base, out, json=json)
+        _from_log(observe, settings, stated.model, base, out, json=json)
         return
-    if from_operators is not None or from_samples is not None:
-        profile = _from_tables(
-            (from_operators, attention, allreduce),
-            from_samples,
-            settings.tp,
-            model,
-            base,
-            overhead_s,
-            notices,
-        )
+    if from_operators is not None:
+        from cost_models.calibration.operators import OperatorTables
+
+        tables = OperatorTables(linear=from_operators, attention=attention, all_reduce=allreduce)
+        profile = _from_tables(tables, settings, base, stated, notices)
+    elif from_samples is not None:
+        profile = _from_samples(from_samples, settings, base, stated, notices)
     else:
         from lumen_policy.cli.calibrate_device import measure_profile
 
         profile = measure_profile(
-            settings, model, base, out, device, overhead_s, notices, quick=quick, full=full, quiet=quiet
+            settings, stated, base, out, device, notices, quick=quick, full=full, quiet=quiet
         )
-    from cost_models.calibration.profile import write_profile
-
+    profile = renamed(profile, base, out)
     write_profile(profile, out)
     write_notices(notices, quiet=quiet)
-    _show(profile, model, settings.tp, out, notices, json=json)
+    _show(profile, stated.model, settings.tp, out, notices, json=json)
 
 
 def _check_sources(
@@ -136,46 +141,52 @@ def _check_sources(
 
 
 def _from_tables(
-    operators: tuple[str | None, str | None, str | None],
-    samples_file: str | None,
-    tensor_parallel: int,
-    model: ModelSpec,
-    base: HardwareProfile,
-    overhead_s: float,
-    notices: list[str],
+    tables: OperatorTables, settings: Settings, base: HardwareProfile, stated: Stated, notices: list[str]
 ) -> HardwareProfile:
     from pathlib import Path
 
     from cost_models.calibration.fit import FitOptions, fit_calibration
-    from cost_models.calibration.operators import OperatorTables, operator_samples
+    from cost_models.calibration.operators import operator_samples
     from cost_models.calibration.profile import with_calibrations
-    from cost_models.calibration.samples import read_samples
 
-    linear, attention, all_reduce = operators
-    options: FitOptions
-    if linear is not None:
-        tables = OperatorTables(linear=linear, attention=attention, all_reduce=all_reduce)
-        samples = operator_samples(tables, model, tensor_parallel, notices)
-        named = [Path(path).name for path in operators if path is not None]
-        options = FitOptions(
-            overhead_s=overhead_s,
-            attention_kernel="as in the operator table" if attention is not None else "none measured",
-            kind="published",
-            source=f"fit to operator tables {', '.join(named)}: {model.name}, TP {tensor_parallel}",
-        )
-    else:
-        assert samples_file is not None
-        samples = read_samples(samples_file)
-        sources = [text for text in samples["source"].unique().sort() if text]
-        options = FitOptions(
-            overhead_s=overhead_s,
-            attention_kernel="as in the samples",
-            kind="measured",
-            source="; ".join(sources) or f"samples in {Path(samples_file).name}, origin not stated",
-        )
-    calibration = fit_calibration(samples, model, tensor_parallel, base, options, notices)
+    samples = operator_samples(tables, stated.model, settings.tp, notices)
+    paths = (tables.linear, tables.attention, tables.all_reduce)
+    named = ", ".join(Path(path).name for path in paths if path is not None)
+    options = FitOptions(
+        overhead_s=stated.overhead_s,
+        attention_kernel="as in the operator table" if tables.attention is not None else "none measured",
+        kind="published",
+        source=f"fit to operator tables {named}: {stated.model.name}, TP {settings.tp}",
+    )
+    calibration = fit_calibration(samples, stated.model, settings.tp, base, options, notices)
     notices.append(f"memory, links and reload are those of {base.name}")
     return with_calibrations(base, [calibration])
+
+
+def _from_samples(
+    path: str, settings: Settings, base: HardwareProfile, stated: Stated, notices: list[str]
+) -> HardwareProfile:
+    from pathlib import Path
+
+    from cost_models.calibration.fit import FitOptions, fit_calibration
+    from cost_models.calibration.profile import measured_profile
+    from cost_models.calibration.samples import read_samples
+    from cost_models.hf_config import load_model
+    from lumen_policy.cluster import NO_DRAFT
+
+    samples = read_samples(path)
+    sources = [text for text in samples["source"].unique().sort() if text]
+    source = "; ".join(sources) or f"samples in {Path(path).name}, origin not stated"
+    options = FitOptions(
+        overhead_s=stated.overhead_s, attention_kernel="as in the samples", kind="measured", source=source
+    )
+    models = [stated.model]
+    if settings.draft != NO_DRAFT:
+        draft = load_model(settings.draft, notices)
+        if draft.name != stated.model.name and draft.name in samples["model"]:
+            models.append(draft)
+    fitted = [fit_calibration(samples, model, settings.tp, base, options, notices) for model in models]
+    return measured_profile(base, samples, fitted, source, None, notices)
 
 
 def _from_log(
@@ -186,7 +197,7 @@ def _from_log(
     import msgspec
 
     from cost_models.calibration.observe import observe
-    from cost_models.calibration.profile import with_calibrations, write_profile
+    from cost_models.calibration.profile import renamed, with_calibrations, write_profile
     from cost_models.sourced import Sourced
     from lumen_policy.cli.report import write_document
     from lumen_policy.document import SCHEMA_VERSION
@@ -199,7 +210,7 @@ def _from_log(
         kind="measured",
         source=f"{Path(path).name}: {found.requests} requests of {model.name}, TP {settings.tp}",
     )
-    write_profile(with_calibrations(base, [], residual_scale=scale), out)
+    write_profile(renamed(with_calibrations(base, [], residual_scale=scale), base, out), out)
     document = {"schema_version": SCHEMA_VERSION, "profile": out, **msgspec.to_builtins(found)}
     if json:
         write_document(document)
