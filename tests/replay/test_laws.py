@@ -63,14 +63,14 @@ def rising(costs: IterationCosts, more_ps: int = 0) -> IterationCosts:
 class TestPoliciesThatCoincide:
     @EACH_SEED
     def test_names_do_not_matter(self, seed: int) -> None:
-        """INV-30: two policies of equal content under two names give identical replays."""
+        """INV-14: two policies of equal content under two names give identical replays."""
         inputs = configuration(seed)
         policy = lumen(alpha="0.25", theta="3", tau=40, k=inputs.policy.k)
         assert compare(under(inputs, policy), under(inputs, replace(policy, name="another"))) == []
 
     @EACH_SEED
     def test_all_mechanisms_off_is_fixed_checkpointing(self, seed: int) -> None:
-        """INV-31: lumen without its three mechanisms equals fixed_checkpointing request for request."""
+        """INV-15: lumen without its three mechanisms equals fixed_checkpointing request for request."""
         inputs = configuration(seed)
         off = lumen(alpha="0.7", theta="2", tau=16, k=2, placement=False, routing=False, assist=False)
         assert compare(under(inputs, off), under(inputs, fixed_checkpointing())) == []
@@ -78,14 +78,14 @@ class TestPoliciesThatCoincide:
     @EACH_SEED
     @pytest.mark.parametrize("router", list(Router), ids=lambda router: router.name)
     def test_no_budget_and_no_drafts_is_stop_and_restart(self, seed: int, router: Router) -> None:
-        """INV-32: lumen with no checkpoint room and k = 0 equals stop_and_restart (β > 0), under every router."""
+        """INV-16: lumen with no checkpoint room and k = 0 equals stop_and_restart (β > 0), under every router."""
         inputs = replace(configuration(seed), router=int(router))
         bare = lumen(alpha="0.7", theta="inf", tau=0, k=0)
         assert compare(under(inputs, bare, 0), under(inputs, stop_and_restart(), 0)) == []
 
     @EACH_SEED
     def test_one_worker_leaves_no_choice(self, seed: int) -> None:
-        """INV-33: with one worker every policy that loads no draft gives the same replay."""
+        """INV-17: with one worker every policy that loads no draft gives the same replay."""
         inputs = configuration(seed)
         alone = inputs.crash_worker == 0
         inputs = replace(
@@ -110,7 +110,7 @@ class TestPoliciesThatCoincide:
 
     @EACH_SEED
     def test_no_drafted_tokens_is_no_draft(self, seed: int) -> None:
-        """INV-34: k = 0 is no assist: a draft model in the costs changes nothing."""
+        """INV-18: k = 0 is no assist: a draft model in the costs changes nothing."""
         inputs = configuration(seed)
         inputs = replace(inputs, policy=replace(inputs.policy, k=0))
         without = replace(inputs, costs=replace(inputs.costs, draft=None))
@@ -118,7 +118,7 @@ class TestPoliciesThatCoincide:
 
     @EACH_SEED
     def test_policies_differ_only_by_crashes(self, seed: int) -> None:
-        """INV-35: without a crash no request's time depends on the policy."""
+        """INV-19: without a crash no request's time depends on the policy."""
         inputs = calm(configuration(seed))
         stop = under(inputs, stop_and_restart())
         for policy in (fixed_checkpointing(), lumen(alpha="1", theta="5", k=inputs.policy.k)):
@@ -136,7 +136,7 @@ class TestScaling:
     def test_weights_by_a_decimal(
         self, alpha: Decimal, beta: Decimal, theta: Decimal | str, c: Decimal
     ) -> None:
-        """INV-36: (α, β, θ) · c gives the same integers for every decimal c > 0."""
+        """INV-20: (α, β, θ) · c gives the same integers for every decimal c > 0."""
         if (alpha == 0 and beta == 0) or (beta and not 10**-6 <= alpha / beta <= 10**6):
             return
         times_c = theta if isinstance(theta, str) else str(theta * c)
@@ -146,7 +146,7 @@ class TestScaling:
 
     @pytest.mark.parametrize("c", ["0.1", "3", "0.0000007", "123.456"])
     def test_replays_under_scaled_weights(self, c: str) -> None:
-        """INV-36: and so the same replay."""
+        """INV-20: and so the same replay."""
         for seed in SEEDS:
             inputs = configuration(seed)
             k = inputs.policy.k
@@ -157,7 +157,7 @@ class TestScaling:
     @EACH_SEED
     @pytest.mark.parametrize("factor", [3, 4])
     def test_time(self, seed: int, factor: int) -> None:
-        """INV-37: every duration and instant times an integer: every time times it, nothing else.
+        """INV-21: every duration and instant times an integer: every time times it, nothing else.
 
         The guard compares floats, which a power of two leaves exact and 3 need not: it is off for 3.
         """
@@ -168,7 +168,7 @@ class TestScaling:
 
     @EACH_SEED
     def test_replays_repeat(self, seed: int) -> None:
-        """INV-38: the same input gives the same output, the kernel's own counters included."""
+        """INV-22: the same input gives the same output, the kernel's own counters included."""
         inputs = configuration(seed)
         once, again = replay(inputs), replay(inputs)
         assert compare(once, again) == []
@@ -178,7 +178,7 @@ class TestScaling:
 class TestCrashes:
     @EACH_SEED
     def test_a_crash_after_everything_changes_nothing(self, seed: int) -> None:
-        """INV-39: crashes after the last event add outages, nothing else."""
+        """INV-23: crashes after the last event add outages, nothing else."""
         inputs = configuration(seed)
         before = replay(inputs)
         late = ints([before.end_ps + 1] * inputs.workers)
@@ -197,7 +197,7 @@ class TestCrashes:
 
     @EACH_SEED
     def test_what_was_restored_and_recomputed(self, seed: int) -> None:
-        """INV-40: a request restores and recomputes at most what it had, exactly that if interrupted once."""
+        """INV-24: a request restores and recomputes at most what it had, exactly that if interrupted once."""
         inputs = configuration(seed)
         output = replay(inputs)
         prompt, disturbed = inputs.prompt_tokens, output.interruptions + output.preemptions
@@ -224,7 +224,7 @@ class TestCrashes:
         ids=lambda policy: f"{policy.name}-{policy.k}",
     )
     def test_nothing_is_lost_on_a_busy_cluster(self, policy: RecoveryPolicy) -> None:
-        """INV-41: requests, tokens, gaps and copies add up; tokens come in their order; none is left pending."""
+        """INV-25: requests, tokens, gaps and copies add up; tokens come in their order; none is left pending."""
         trace = built_in_trace(requests=2500)
         keys = {"workers": 8, "kv_pages": 4000, "detection_s": 1.5}
         cluster = resolve_cluster(settings_from(keys), longest_tokens=longest_tokens(trace), notices=[])
@@ -240,7 +240,7 @@ class TestCrashes:
 class TestDraftsThatFail:
     @EACH_SEED
     def test_the_guard_leaves_plain_decode(self, seed: int) -> None:
-        """INV-42: acceptance 0 with the guard on equals no assist, but for the draft's load in the rejoin.
+        """INV-26: acceptance 0 with the guard on equals no assist, but for the draft's load in the rejoin.
 
         For costs that rise with tokens and a draft that takes time: every drafted pass would be slower, all are vetoed.
         """
@@ -280,7 +280,7 @@ class TestDraftsThatFail:
 
     @pytest.mark.parametrize("seed", range(25))
     def test_rejected_drafts_only_delay(self, seed: int) -> None:
-        """INV-43: acceptance 0 with the guard off is never earlier, request for request.
+        """INV-27: acceptance 0 with the guard off is never earlier, request for request.
 
         For costs that rise with tokens, and requests that are all in decode before the drafter is ready: then every
         pass, drafted or not, brings one token a sequence.
@@ -295,7 +295,7 @@ class TestDraftsThatFail:
 
     @pytest.mark.parametrize("seed", range(25))
     def test_drafting_and_verifying_fit_in_the_time(self, seed: int) -> None:
-        """INV-44: draft prefill, drafting, verification and round trips of one assist do not overlap.
+        """INV-28: draft prefill, drafting, verification and round trips of one assist do not overlap.
 
         A draft iteration lasts 7 ps whatever it holds and every pass has k drafts, so the drafting of all passes is
         7·k·passes.
@@ -315,7 +315,7 @@ class TestDraftsThatFail:
 
     @EACH_SEED
     def test_counts_of_any_assist(self, seed: int) -> None:
-        """INV-44: assisted time fits between draft ready and the end; accepted ≤ drafted ≤ k a sequence."""
+        """INV-28: assisted time fits between draft ready and the end; accepted ≤ drafted ≤ k a sequence."""
         inputs = configuration(seed)
         output = replay(inputs)
         counters = output.counters

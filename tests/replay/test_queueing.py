@@ -67,7 +67,7 @@ def half_width(samples: npt.NDArray[np.float64]) -> float:
 @pytest.mark.parametrize("utilisation", [0.3, 0.6, 0.8])
 @pytest.mark.parametrize("exponential", [False, True], ids=["M/D/1", "M/M/1"])
 def test_mean_wait_of_one_server(utilisation: float, exponential: bool) -> None:
-    """INV-20: the mean wait is ρ/(1 - ρ) · E[S²]/(2·E[S]²) service times (Pollaczek and Khinchine).
+    """INV-11: the mean wait is ρ/(1 - ρ) · E[S²]/(2·E[S]²) service times (Pollaczek and Khinchine).
 
     That is ρ/(2(1 - ρ)) for M/D/1 and ρ/(1 - ρ) for M/M/1; whole tokens make the prompts geometric, whose second
     moment (2 - p)/p² is used.
@@ -80,14 +80,14 @@ def test_mean_wait_of_one_server(utilisation: float, exponential: bool) -> None:
 
 
 def test_two_servers_are_worse_than_one_line() -> None:
-    """INV-21: joining the shortest of two queues is not better than one queue for both servers, M/M/2."""
+    """INV-12: joining the shortest of two queues is not better than one queue for both servers, M/M/2."""
     bound = 1 / (1 - 0.8**2)
     assert two_servers().mean() + half_width(two_servers()) > bound
     assert two_servers().mean() < 1.25 * bound
 
 
 def test_two_servers_are_better_than_two_lines() -> None:
-    """INV-21: joining the shortest of two queues is better than a coin, two M/M/1."""
+    """INV-12: joining the shortest of two queues is better than a coin, two M/M/1."""
     assert two_servers().mean() + half_width(two_servers()) < 1 / (1 - 0.8)
 
 
@@ -124,14 +124,14 @@ def little(inputs: ReplayInput) -> tuple[int, int]:
 
 @pytest.mark.parametrize("seeds", [range(0, 30), range(30, 60)], ids=["0-29", "30-59"])
 def test_littles_law_on_random_replays(seeds: range) -> None:
-    """INV-22: Σ sojourn = ∫ N dt, in whole picoseconds, for any batching, router and number of workers."""
+    """INV-13: Σ sojourn = ∫ N dt, in whole picoseconds, for any batching, router and number of workers."""
     for seed in seeds:
         sojourns, area = little(calm(random_input(seed)))
         assert sojourns == area, f"seed {seed}"
 
 
 def test_littles_law_on_a_busy_queue() -> None:
-    """INV-22: the same on a long queue of one server."""
+    """INV-13: the same on a long queue of one server."""
     random = np.random.default_rng(1)
     arrivals = np.cumsum(random.integers(0, 1_000_000_000, 3000))
     prompts = random.geometric(1 / MEAN_PROMPT, 3000)
