@@ -23,7 +23,7 @@ $(VENV)/.ready: pyproject.toml
 	@touch $@
 
 $(VENV)/.ready-dev: $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --editable '.[test,lint]'
+	$(BIN)/python -m pip install --quiet --constraint constraints-dev.txt --editable '.[test,lint,calibrate]'
 	@touch $@
 
 setup: $(VENV)/.ready

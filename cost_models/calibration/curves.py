@@ -14,7 +14,6 @@ __all__ = ["fit_smooth_curve", "fit_tile_curve", "non_negative"]
 FloatArray = npt.NDArray[np.float64]
 
 _TILE_TOKENS = 64
-_SMALL_ENDS = (1, 8, 16, 32, 48, 64)
 _WIDE_FROM_TOKENS, _WIDE_TOKENS = 4096, 256
 _TOP_SHARE = 0.9
 _KNOTS = 14
@@ -64,9 +63,9 @@ def fit_tile_curve(tokens: FloatArray, seconds: FloatArray, *, kind: Kind, sourc
 
     A matrix product takes whole tiles of rows, so its time steps at multiples of 64 tokens. A tile's level is the
     median of its samples brought to its end by the common slope; levels do not decrease (isotonic regression).
-    Up to 64 tokens the ends are 1, 8, 16, 32, 48, 64; above 4096 a tile is 256 tokens. A tile without samples
-    lies on the line between its neighbours. Beyond the last tile each token takes the seconds a token of the
-    largest tenth of the range, since time per token no longer falls there.
+    Up to 64 tokens, where decodes live, each count has its own level; above 4096 a tile is 256 tokens. A tile
+    without samples lies on the line between its neighbours. Beyond the last tile each token takes the seconds a
+    token of the largest tenth of the range, since time per token no longer falls there.
 
     Args:
         tokens: shape (rows,), ≥ 1.
@@ -104,10 +103,8 @@ def _tile_width(end: int) -> int:
 
 
 def _tile_end(tokens: FloatArray) -> FloatArray:
-    small = np.array(_SMALL_ENDS, dtype=np.float64)
-    at = np.minimum(np.searchsorted(small, tokens), len(small) - 1)
     width = np.where(tokens > _WIDE_FROM_TOKENS, _WIDE_TOKENS, _TILE_TOKENS)
-    return np.where(tokens <= _TILE_TOKENS, small[at], np.ceil(tokens / width) * width)
+    return np.where(tokens <= _TILE_TOKENS, tokens, np.ceil(tokens / width) * width)
 
 
 def fit_smooth_curve(

@@ -40,6 +40,7 @@ class FitOptions:
         overhead_s: host time of an iteration.
         attention_kernel: which kernel computed the attention.
         kind, source: origin of the samples.
+        base_communication: without all-reduce samples take the base profile's communication, instead of none.
         seed: of the random splits.
     """
 
@@ -47,6 +48,7 @@ class FitOptions:
     attention_kernel: str
     kind: Kind
     source: str
+    base_communication: bool = False
     seed: int = 0
 
 
@@ -412,6 +414,8 @@ def _assemble(
     communication = None
     if terms.all_reduce is not None:
         communication = _over_tokens(terms.all_reduce, fitter)
+    elif options.base_communication and tensor_parallel > 1:
+        communication = _published_communication(base, fitter, tensor_parallel)
     head = "lm_head" in table
     for sampled, what in ((head, "LM head"), (prefilled, "prefill attention"), (decoded, "decode attention")):
         if not sampled:
@@ -465,4 +469,18 @@ def _over_tokens(all_reduce: StepCurve, fitter: _Fitter) -> StepCurve:
         unit="token",
         kind=all_reduce.kind,
         source=all_reduce.source,
+    )
+
+
+def _published_communication(base: HardwareProfile, fitter: _Fitter, tensor_parallel: int) -> StepCurve:
+    """The base profile's line of latency and bandwidth, over tokens."""
+    latency_s = fitter.all_reduces * float(base.all_reduce_latency_s.at(tensor_parallel))
+    rate = float(base.all_reduce_bytes_per_s.at(tensor_parallel))
+    token_s = fitter.all_reduces * fitter.token_bytes / rate
+    return StepCurve(
+        points=[(0, float(f"{latency_s:.6g}"))],
+        beyond_s=float(f"{token_s:.6g}"),
+        unit="token",
+        kind=base.all_reduce_bytes_per_s.kind,
+        source=base.all_reduce_bytes_per_s.source,
     )

@@ -13,8 +13,8 @@ from cost_models.model_spec import ModelSpec
 
 __all__ = ["Grid", "ModelBench", "Point", "grid_for"]
 
-_GRAPH_TOKENS = 512
-_MOST_COPIES = 16
+_GRAPH_TOKENS = 2048
+_MOST_COPIES = 256
 _Runs = list[Callable[[], object]]
 
 

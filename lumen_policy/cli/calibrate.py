@@ -178,7 +178,11 @@ def _from_samples(
     sources = [text for text in samples["source"].unique().sort() if text]
     source = "; ".join(sources) or f"samples in {Path(path).name}, origin not stated"
     options = FitOptions(
-        overhead_s=stated.overhead_s, attention_kernel="as in the samples", kind="measured", source=source
+        overhead_s=stated.overhead_s,
+        attention_kernel="as in the samples",
+        kind="measured",
+        source=source,
+        base_communication=True,
     )
     models = [stated.model]
     if settings.draft != NO_DRAFT:

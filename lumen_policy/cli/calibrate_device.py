@@ -90,7 +90,11 @@ def measure_profile(
     write_samples(samples, samples_path)
     notices.append(f"{len(samples)} samples in {samples_path}")
     options = FitOptions(
-        overhead_s=stated.overhead_s, attention_kernel=kernel, kind="measured", source=device.description
+        overhead_s=stated.overhead_s,
+        attention_kernel=kernel,
+        kind="measured",
+        source=device.description,
+        base_communication=True,
     )
     calibrations = [
         fit_calibration(samples, spec, settings.tp, base, options, notices) for spec in dict.fromkeys(models)
