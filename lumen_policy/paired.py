@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 from lumen_policy.cluster import Cluster
 from lumen_policy.faults import Crash, check_crashes
+from lumen_policy.measures.placebo import JITTER_PS, Placebo, placebo, rebased
 from lumen_policy.measures.summary import ReplaySummary, summarise
 from lumen_policy.policies.spec import RecoveryPolicy
 from lumen_policy.replay.contract import ReplayInput, ReplayOutput
+from lumen_policy.trace.jitter import jitter
 from lumen_policy.trace.table import Trace
 
-__all__ = ["Leg", "PairedRun", "Pairing"]
+__all__ = ["Leg", "PairedRun", "Pairing", "PlaceboRun"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,14 @@ class PairedRun:
     policy: RecoveryPolicy
     faulty: Leg
     fault_free: Leg
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceboRun:
+    """The noise floor of the measures, and what it cost."""
+
+    measured: Placebo
+    cpu_s: float
 
 
 class Pairing:
@@ -70,7 +80,7 @@ class Pairing:
         codes = policy.codes(budget_pages=self.cluster.budget_pages)
         key = (codes.placement, codes.token_weight, codes.request_weight)
         if key not in self._fault_free:
-            self._fault_free[key] = self._leg(policy, ())
+            self._fault_free[key] = self._leg(policy, self.trace, ())
         return self._fault_free[key]
 
     def run(self, policy: RecoveryPolicy) -> PairedRun:
@@ -80,21 +90,40 @@ class Pairing:
             InputError: crashes or policy do not fit the cluster.
         """
         fault_free = self.fault_free(policy)
-        faulty = self._leg(policy, self.crashes) if self.crashes else fault_free
+        faulty = self._leg(policy, self.trace, self.crashes) if self.crashes else fault_free
         return PairedRun(policy=policy, faulty=faulty, fault_free=fault_free)
 
     def summary(self, run: PairedRun) -> ReplaySummary:
         """All measures of a paired run."""
         return summarise(run.faulty.inputs, run.faulty.output, run.fault_free.output, self.cluster.measures)
 
+    def placebo(self, run: PairedRun) -> PlaceboRun:
+        """The measures of a run without crashes on jittered arrivals, as if it had this timeline.
+
+        One more replay: it costs what a fault-free run costs.
+
+        Args:
+            run: of a timeline with at least one crash.
+        """
+        shaken = jitter(self.trace, JITTER_PS, self.cluster.scenario_key(self.scenario))
+        leg = self._leg(run.policy, shaken, ())
+        measured = placebo(
+            run.faulty.inputs,
+            rebased(leg.output, shaken.arrival_ps - self.trace.arrival_ps),
+            run.fault_free.output,
+            self.cluster.horizon_ps,
+            self.cluster.measures.recovery,
+        )
+        return PlaceboRun(measured=measured, cpu_s=leg.cpu_s)
+
     @property
     def fault_free_cpu_s(self) -> float:
         """CPU seconds of all fault-free legs so far."""
         return sum(leg.cpu_s for leg in self._fault_free.values())
 
-    def _leg(self, policy: RecoveryPolicy, crashes: Sequence[Crash]) -> Leg:
+    def _leg(self, policy: RecoveryPolicy, trace: Trace, crashes: Sequence[Crash]) -> Leg:
         from lumen_policy.replay.engine import replay_timed
 
-        inputs = self.cluster.replay_input(self.trace, crashes=crashes, policy=policy, scenario=self.scenario)
+        inputs = self.cluster.replay_input(trace, crashes=crashes, policy=policy, scenario=self.scenario)
         output, cpu_s = replay_timed(inputs)
         return Leg(inputs=inputs, output=output, cpu_s=cpu_s)

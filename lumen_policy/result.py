@@ -10,9 +10,13 @@ import msgspec
 
 from lumen_policy.digests import code_digest, content_digest, library_versions
 from lumen_policy.document import SCHEMA_VERSION
+from lumen_policy.measures.calibrated_range import outside_range
+from lumen_policy.measures.exact import seconds
 from lumen_policy.measures.impact import excess_e2e
+from lumen_policy.measures.placebo import JITTER_PS, Placebo
 from lumen_policy.measures.summary import Impact, ReplaySummary
-from lumen_policy.paired import PairedRun, Pairing
+from lumen_policy.operator_figures import availability_section, targets_section
+from lumen_policy.paired import Leg, PairedRun, Pairing, PlaceboRun
 from lumen_policy.policies.spec import RecoveryPolicy
 from lumen_policy.replay.contract import NONE, PS_PER_S, ReplayOutput
 from lumen_policy.settings import Settings, keys
@@ -22,34 +26,54 @@ __all__ = [
     "cluster_section",
     "manifest",
     "measured_sections",
+    "operator_section",
     "policy_section",
+    "range_section",
     "replay_document",
     "settings_section",
+    "unserved_s",
+    "worker_down_s",
 ]
 
 
-def replay_document(workload: Workload, pairing: Pairing, run: PairedRun) -> dict[str, Any]:
-    """The document of ``lumen-tune replay --json``."""
+def replay_document(
+    workload: Workload, pairing: Pairing, run: PairedRun, *, placebo: bool = False
+) -> dict[str, Any]:
+    """The document of ``lumen-tune replay --json``; ``placebo`` adds the noise floor, for one more replay."""
     summary = pairing.summary(run)
+    floor = pairing.placebo(run) if placebo and pairing.crashes else None
     legs = {"fault_free": run.fault_free.cpu_s}
     if run.faulty is not run.fault_free:
         legs[run.policy.name] = run.faulty.cpu_s
     if workload.capacity is not None:
         legs["capacity"] = workload.capacity.cpu_s
+    if floor is not None:
+        legs["placebo"] = floor.cpu_s
     counters = run.faulty.output.counters
     return {
         "schema_version": SCHEMA_VERSION,
         "cluster": cluster_section(pairing),
         "trace": workload.describe(),
         "policy": policy_section(run.policy),
-        **measured_sections(summary, run, pairing),
+        **measured_sections(summary, run, pairing, floor),
         "cost": {
             "replay_cpu_s": run.faulty.cpu_s,
             "legs_cpu_s": legs,
             "iterations": counters["iterations"],
             "leaps": counters["leaps"],
         },
+        **range_section(pairing, run.faulty),
     }
+
+
+def range_section(pairing: Pairing, leg: Leg) -> dict[str, Any]:
+    """How much of a replay ran beyond its calibration; nothing where its costs are not calibrated."""
+    cluster = pairing.cluster
+    calibration = cluster.hardware.calibration(cluster.model, cluster.settings.tp)
+    if calibration is None:
+        return {}
+    outside = outside_range(leg.inputs, leg.output, calibration.range)
+    return {"calibrated_range": {**msgspec.to_builtins(outside), "outside_share": outside.share}}
 
 
 def policy_section(policy: RecoveryPolicy) -> dict[str, Any]:
@@ -97,7 +121,9 @@ def cluster_section(pairing: Pairing) -> dict[str, Any]:
     return {**pairing.cluster.describe(), "crashes": crashes}
 
 
-def measured_sections(summary: ReplaySummary, run: PairedRun, pairing: Pairing) -> dict[str, Any]:
+def measured_sections(
+    summary: ReplaySummary, run: PairedRun, pairing: Pairing, placebo: PlaceboRun | None = None
+) -> dict[str, Any]:
     """Every measure under its name; what has no value is null."""
     measured: dict[str, Any] = msgspec.to_builtins(summary)
     measured["e2e_s"]["per_output_token_s"] = measured.pop("e2e_per_output_s")
@@ -113,7 +139,63 @@ def measured_sections(summary: ReplaySummary, run: PairedRun, pairing: Pairing) 
             stated.ttft_weight, stated.decode_weight
         )
         measured["impact"]["outages"] = _outages(run.faulty.output)
+    measured["operator"] = operator_section(summary)
+    measured["availability"] = _availability(summary, run, pairing)
+    measured["placebo"] = None if placebo is None else _placebo_section(placebo.measured)
     return measured
+
+
+def operator_section(summary: ReplaySummary) -> dict[str, Any]:
+    """The operator's figures of a run with their targets."""
+    return targets_section(
+        coverage=summary.checkpoint.coverage,
+        holder_balance=summary.checkpoint.holder_balance,
+        load_balance=summary.checkpoint.load_balance,
+        acceptance=summary.assist.acceptance,
+    )
+
+
+def unserved_s(summary: ReplaySummary, pairing: Pairing) -> float | None:
+    """Extra misses of the objectives per crash instant, in seconds of arrivals at the trace's rate."""
+    impact = summary.impact
+    if impact is None or impact.extra_slo_misses is None or not pairing.trace.rate_per_s:
+        return None
+    instants = len({crash.time_ps for crash in pairing.crashes})
+    return max(0, impact.extra_slo_misses) / pairing.trace.rate_per_s / instants
+
+
+def worker_down_s(output: ReplayOutput, pairing: Pairing) -> float | None:
+    """Time of all outages per crash instant; None where a worker is not back by the end of the run."""
+    if output.outage_rejoin_ps.size == 0 or (output.outage_rejoin_ps == NONE).any():
+        return None
+    instants = len({crash.time_ps for crash in pairing.crashes})
+    return seconds(int((output.outage_rejoin_ps - output.outage_crash_ps).sum()), instants)
+
+
+def _availability(summary: ReplaySummary, run: PairedRun, pairing: Pairing) -> dict[str, Any] | None:
+    mtbf_hours = pairing.cluster.settings.mtbf_hours
+    if mtbf_hours is None or not pairing.crashes:
+        return None
+    return availability_section(
+        mtbf_hours=mtbf_hours,
+        workers=pairing.cluster.workers,
+        victims=len(pairing.crashes) / len({crash.time_ps for crash in pairing.crashes}),
+        unserved_s=unserved_s(summary, pairing),
+        worker_down_s=worker_down_s(run.faulty.output, pairing),
+    )
+
+
+def _placebo_section(measured: Placebo) -> dict[str, Any]:
+    """The noise floor of a run's measures."""
+    return {
+        "jitter_s": seconds(JITTER_PS),
+        "excess_e2e_request_s": seconds(measured.excess_ps),
+        "affected": measured.affected,
+        "recovery_time_s": measured.recovery_time_s,
+        "in_system_recovery_s": measured.in_system_recovery_s,
+        "no_impact": measured.no_impact,
+        "censored": measured.censored,
+    }
 
 
 def _outages(output: ReplayOutput) -> list[dict[str, Any]]:

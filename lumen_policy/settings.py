@@ -241,6 +241,11 @@ class Settings:
         unit="s", above=0, at_most=10000000.0,
         reason="long enough for the rejoin and the queue it leaves; common to all policies",
     )
+    mtbf_hours: float | None = _key(
+        None, "float", "measures", "mean time between crashes of a worker, for minutes lost a month; auto: off",
+        unit="h", above=0, at_most=1e9,
+        reason="e.g. 5664 h = 236 days a server (InfiniteHBD-Trace, arXiv 2502.03885)",
+    )
     ttft_weight: float = _key(
         1.0, "float", "measures", "weight of the TTFT part of excess E2E",
         flag=False, at_least=0, at_most=1000000.0,
@@ -324,8 +329,13 @@ class Settings:
     )
     victims: int = _key(
         1, "int", "search", "workers that crash together in a scenario",
-        unit="workers", flag=False, at_least=1, at_most=4096,
+        unit="workers", at_least=1, at_most=4096,
         reason="one crash, as in LUMEN's testbed",
+    )
+    victim_choice: str = _key(
+        "any", "text", "search", "victims drawn one by one, or a rack: a drawn block of neighbouring workers",
+        choices=("any", "rack"),
+        reason="independent faults; most large bursts are racks (Ford et al., OSDI 2010)",
     )
     warmup_s: float = _key(
         120.0, "float", "search", "time of a scenario before its crash",

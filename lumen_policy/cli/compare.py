@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,6 +26,22 @@ Scenarios = Annotated[
         "--scenarios", metavar="N", help="Instead of --crash: N drawn crash scenarios, with paired intervals."
     ),
 ]
+Ablate = Annotated[
+    bool,
+    typer.Option(
+        "--ablate",
+        help="The eight subsets of LUMEN's mechanisms (or of one --policy FILE) beside the two baselines, "
+        "over --scenarios (default 16).",
+    ),
+]
+Placebo = Annotated[
+    bool,
+    typer.Option(
+        "--placebo",
+        help="Also measure the noise floor: no crash, arrivals moved by up to 20 ms. Costs one more "
+        "fault-free replay a policy, or a scenario.",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -33,50 +49,104 @@ def register(app: typer.Typer) -> None:
     app.command("compare")(_compare)
 
 
-@with_settings("cluster", "trace", "policy", "faults", "measures", without=("policy",))
+@with_settings(
+    "cluster", "trace", "policy", "faults", "measures", also=("victims", "victim_choice"), without=("policy",)
+)
 def _compare(
     settings: Settings,
     *,
     policy: Policies = None,
     scenarios: Scenarios = None,
+    ablate: Ablate = False,
+    placebo: Placebo = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Replay the same crashes, or the same drawn scenarios, under several policies."""
-    from lumen_policy.cli.report import write_document, write_notices
-    from lumen_policy.comparison import (
-        checked_count,
-        choose_contenders,
-        compare_crashes,
-        compare_scenarios,
-        scenario_plan,
-    )
-    from lumen_policy.errors import InputError
+    from lumen_policy.cli import render_compare
+    from lumen_policy.cli.report import write_document
+
+    if ablate:
+        document = _ablate(settings, policy or [], scenarios, quiet=quiet)
+        shown = render_compare.print_ablation
+    elif scenarios is not None:
+        document = _over_scenarios(settings, policy, scenarios, placebo=placebo, quiet=quiet)
+        shown = render_compare.print_scenarios
+    else:
+        document = _over_crashes(settings, policy, placebo=placebo, quiet=quiet)
+        shown = render_compare.print_crashes
+    if json:
+        write_document(document)
+    else:
+        shown(document)
+
+
+def _over_crashes(
+    settings: Settings, policies: list[str] | None, *, placebo: bool, quiet: bool
+) -> dict[str, Any]:
+    from lumen_policy.cli.report import write_notices
+    from lumen_policy.comparison import choose_contenders, compare_crashes
     from lumen_policy.faults import parse_crashes
     from lumen_policy.paired import Pairing
     from lumen_policy.policy_choice import POLICY_NAMES
     from lumen_policy.workload import prepare
 
-    if scenarios is not None and settings.crash:
-        raise InputError("scenarios: exclude crash, since scenarios draw their own crashes")
-    count = None if scenarios is None else checked_count(scenarios)
     crashes = parse_crashes(settings.crash)
     notices: list[str] = []
     workload = prepare(settings, notices)
-    plan = None if count is None else scenario_plan(workload)
     pairing = Pairing(workload.cluster, workload.trace, crashes)
-    contenders = choose_contenders(policy or POLICY_NAMES, settings, pairing, notices)
+    contenders = choose_contenders(policies or POLICY_NAMES, settings, pairing, notices)
     write_notices(notices, quiet=quiet)
-    if count is None or plan is None:
-        document = compare_crashes(workload, pairing, contenders)
-    else:
-        document = compare_scenarios(workload, plan, contenders, count)
-    if json:
-        write_document(document)
-        return
-    from lumen_policy.cli.render_compare import print_crashes, print_scenarios
+    return compare_crashes(workload, pairing, contenders, placebo=placebo)
 
-    if count is None:
-        print_crashes(document)
-    else:
-        print_scenarios(document)
+
+def _over_scenarios(
+    settings: Settings, policies: list[str] | None, scenarios: str, *, placebo: bool, quiet: bool
+) -> dict[str, Any]:
+    from lumen_policy.cli.report import write_notices
+    from lumen_policy.comparison import choose_contenders
+    from lumen_policy.paired import Pairing
+    from lumen_policy.policy_choice import POLICY_NAMES
+    from lumen_policy.scenario_comparison import compare_scenarios
+    from lumen_policy.scenario_runs import checked_count, scenario_plan
+    from lumen_policy.workload import prepare
+
+    _refuse_crashes(settings)
+    count = checked_count(scenarios)
+    notices: list[str] = []
+    workload = prepare(settings, notices)
+    plan = scenario_plan(workload)
+    pairing = Pairing(workload.cluster, workload.trace, ())
+    contenders = choose_contenders(policies or POLICY_NAMES, settings, pairing, notices)
+    write_notices(notices, quiet=quiet)
+    return compare_scenarios(workload, plan, contenders, count, placebo=placebo)
+
+
+def _ablate(settings: Settings, policies: list[str], scenarios: str | None, *, quiet: bool) -> dict[str, Any]:
+    from lumen_policy.ablation import ablate, ablation_contenders
+    from lumen_policy.cli.report import write_notices
+    from lumen_policy.errors import InputError
+    from lumen_policy.paired import Pairing
+    from lumen_policy.policy_choice import LUMEN, choose_policy
+    from lumen_policy.scenario_runs import checked_count, scenario_plan
+    from lumen_policy.workload import prepare
+
+    _refuse_crashes(settings)
+    if len(policies) > 1:
+        raise InputError("policy: --ablate takes one policy apart; give at most one")
+    count = checked_count(settings.validation_scenarios if scenarios is None else scenarios)
+    notices: list[str] = []
+    workload = prepare(settings, notices)
+    plan = scenario_plan(workload)
+    pairing = Pairing(workload.cluster, workload.trace, ())
+    full = choose_policy(policies[0] if policies else LUMEN, settings, pairing, notices)
+    contenders = ablation_contenders(full, notices)
+    write_notices(notices, quiet=quiet)
+    return ablate(workload, plan, contenders, count)
+
+
+def _refuse_crashes(settings: Settings) -> None:
+    from lumen_policy.errors import InputError
+
+    if settings.crash:
+        raise InputError("scenarios: exclude crash, since scenarios draw their own crashes")

@@ -23,7 +23,7 @@ _METAVARS = {"int": "N", "float": "X", "decimal": "X", "tokens": "N", "text": "T
 
 
 def with_settings(
-    *groups: Group, trace: bool = True, without: tuple[str, ...] = ()
+    *groups: Group, trace: bool = True, also: tuple[str, ...] = (), without: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., Any]], Any]:
     """Gives a command the flags of some groups of keys, ``--config`` and the TRACE argument.
 
@@ -32,11 +32,16 @@ def with_settings(
     Args:
         groups: whose keys become flags; a file may set all keys.
         trace: whether the command takes a trace.
+        also: keys of other groups that are flags here too.
         without: keys of these groups that are no flags here.
     """
 
     def decorate(command: Callable[..., Any]) -> Any:
-        flags = [key for key in keys() if key.flag and key.group in groups and key.name not in without]
+        flags = [
+            key
+            for key in keys()
+            if key.name in also or (key.flag and key.group in groups and key.name not in without)
+        ]
         own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
 
         def flagged(**given: Any) -> Any:

@@ -137,7 +137,15 @@ def _print_crash_tables(document: Mapping[str, Any]) -> None:
             _quantile_row("TPOT", impact["tpot_s"], 4),
         ],
     )
-    print_lines(*impact_lines(impact), *_outage_lines(impact["outages"]), *_mechanism_lines(document))
+    # render_operator draws on this module
+    from lumen_policy.cli.render_operator import operator_lines
+
+    print_lines(
+        *impact_lines(impact),
+        *_outage_lines(impact["outages"]),
+        *_mechanism_lines(document),
+        *operator_lines(document),
+    )
 
 
 def impact_lines(impact: Mapping[str, Any]) -> list[str]:

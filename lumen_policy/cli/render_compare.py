@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lumen_policy.cli.render import number, policy_line, print_lines, print_table, replay_header, share
+from lumen_policy.cli.render_operator import availability_line, floor_text, print_targets
 
-__all__ = ["print_crashes", "print_scenarios"]
+__all__ = ["print_ablation", "print_crashes", "print_scenarios"]
 
 
 def print_crashes(document: Mapping[str, Any]) -> None:
@@ -50,6 +51,17 @@ def print_crashes(document: Mapping[str, Any]) -> None:
         ),
         [_impact_row(entry) for entry in entries],
     )
+    print_targets(entries, [entry["impact"]["binding"]["resource"] or "–" for entry in entries])
+    for entry in entries:
+        if entry["availability"] is not None:
+            print_lines(f"{entry['label']} a month: {availability_line(entry['availability'])}")
+    for entry in entries:
+        if entry["placebo"] is not None:
+            excess = number(entry["placebo"]["excess_e2e_request_s"], 1)
+            print_lines(
+                f"{entry['label']} without crash, arrivals moved by up to {entry['placebo']['jitter_s']:g} s: "
+                f"{floor_text(entry['placebo'])}, excess E2E {excess} request-seconds"
+            )
 
 
 def _impact_row(entry: Mapping[str, Any]) -> tuple[str, ...]:
@@ -71,22 +83,110 @@ def _impact_row(entry: Mapping[str, Any]) -> tuple[str, ...]:
 
 def print_scenarios(document: Mapping[str, Any]) -> None:
     """Means over scenarios with intervals, and what the last policy saves."""
-    cluster, entries, scenarios = document["cluster"], document["policies"], document["scenarios"]
-    level = f"{100 * scenarios['confidence']:g} %"
+    entries = document["policies"]
+    level = _level(document)
     print_lines(
         *replay_header(document),
-        f"scenarios {scenarios['count']} of {scenarios['rate_per_s']:.3f} requests/s, "
-        f"{scenarios['victims']} of {cluster['workers']} workers crash after {scenarios['warmup_s']:g} s, "
-        f"H = {cluster['horizon_s']:g} s",
+        _scenarios_line(document),
         *(policy_line(entry["policy"]) for entry in entries),
         "",
     )
+    _print_means(document, entries)
+    print_targets(entries, [_bindings(entry) for entry in entries])
+    if document["strata"]:
+        others = [entry["against"] for entry in document["differences"]]
+        judged = document["differences"][0]["policy"]
+        _print_strata(
+            f"request-seconds a crash that {judged} saves, by load at the crash (mean, {level})",
+            "against",
+            document["strata"],
+            [
+                (other, [stratum["differences"][row] for stratum in document["strata"]])
+                for row, other in enumerate(others)
+            ],
+            "saves_request_s",
+        )
+    for difference in document["differences"]:
+        saves = difference["saves_request_s"]
+        print_lines(
+            f"{difference['policy']} against {difference['against']}: saves {number(saves['mean_s'], 1)} "
+            f"request-seconds a crash ({level}: {number(saves['low_s'], 1)} … {number(saves['high_s'], 1)}): "
+            f"{difference['verdict']}"
+        )
+    for entry in entries:
+        if entry["availability"] is not None:
+            print_lines(f"{entry['label']} a month: {availability_line(entry['availability'])}")
+    if document["placebo"] is not None:
+        print_lines(_placebo_line(document["placebo"]))
+
+
+def print_ablation(document: Mapping[str, Any]) -> None:
+    """Baselines, the eight subsets and the placebo; what each saves; the outcome in words."""
+    entries = document["policies"]
+    level = _level(document)
+    print_lines(
+        *replay_header(document),
+        _scenarios_line(document),
+        *(policy_line(entry["policy"]) for entry in entries[-1:]),
+        "",
+    )
+    saves: dict[str, list[Mapping[str, Any]]] = {}
+    for entry in document["against"]:
+        saves.setdefault(entry["policy"], []).append(entry)
+    baselines = [entry["against"] for entry in next(iter(saves.values()))]
+    rows = [
+        (*_scenario_row(entry)[:4], *(_saved(cell) for cell in saves.get(entry["label"], [None] * 2)))
+        for entry in entries
+    ]
+    placebo = document["placebo"]
+    rows.append(("placebo (no crash)", *_excess_cells(placebo["excess_e2e_request_s"]), "–", "–", "–"))
+    print_table(
+        f"excess E2E a crash over the fault-free run, request-seconds ({level} in brackets or beside it)",
+        (
+            "mechanisms",
+            "mean",
+            level,
+            "per affected s",
+            *(f"saves against {baseline}" for baseline in baselines),
+        ),
+        rows,
+    )
+    print_targets(entries, [_bindings(entry) for entry in entries])
+    if document["strata"]:
+        _print_strata(
+            f"excess E2E by load at the crash, request-seconds (mean, {level})",
+            "mechanisms",
+            document["strata"],
+            [
+                (entry["label"], [stratum["policies"][row] for stratum in document["strata"]])
+                for row, entry in enumerate(entries)
+            ],
+            "excess_e2e_request_s",
+        )
+    print_lines(*document["words"], _placebo_line(placebo))
+
+
+def _level(document: Mapping[str, Any]) -> str:
+    return f"{100 * document['scenarios']['confidence']:g} %"
+
+
+def _scenarios_line(document: Mapping[str, Any]) -> str:
+    scenarios, cluster = document["scenarios"], document["cluster"]
+    together = " (a rack)" if scenarios["victim_choice"] == "rack" else ""
+    return (
+        f"scenarios {scenarios['count']} of {scenarios['rate_per_s']:.3f} requests/s, "
+        f"{scenarios['victims']} of {cluster['workers']} workers{together} crash after "
+        f"{scenarios['warmup_s']:g} s, H = {cluster['horizon_s']:g} s"
+    )
+
+
+def _print_means(document: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> None:
     print_table(
         "means over scenarios (recovery: median)",
         (
             "policy",
             "excess E2E request-s",
-            level,
+            _level(document),
             "per affected s",
             "TTFT s",
             "TPOT s",
@@ -95,13 +195,51 @@ def print_scenarios(document: Mapping[str, Any]) -> None:
         ),
         [_scenario_row(entry) for entry in entries],
     )
-    for difference in document["differences"]:
-        saves = difference["saves_request_s"]
-        print_lines(
-            f"{difference['policy']} against {difference['against']}: saves {number(saves['mean_s'], 1)} "
-            f"request-seconds a crash ({level}: {number(saves['low_s'], 1)} … {number(saves['high_s'], 1)}): "
-            f"{difference['verdict']}"
-        )
+
+
+def _print_strata(
+    title: str,
+    first: str,
+    strata: Sequence[Mapping[str, Any]],
+    rows: Sequence[tuple[str, Sequence[Mapping[str, Any]]]],
+    figure: str,
+) -> None:
+    columns = [
+        f"{stratum['load']}: {stratum['scenarios']} with "
+        f"{stratum['in_system_least']:,}–{stratum['in_system_most']:,} in system"
+        for stratum in strata
+    ]
+    print_table(
+        title,
+        (first, *columns),
+        [(label, *(" ".join(_excess_cells(cell[figure])) for cell in cells)) for label, cells in rows],
+    )
+
+
+def _placebo_line(placebo: Mapping[str, Any]) -> str:
+    mean, interval = _excess_cells(placebo["excess_e2e_request_s"])
+    verdict = "zero within its noise floor" if placebo["zero"] else "NOT zero within its noise floor"
+    return (
+        f"placebo (no crash, arrivals moved by up to {placebo['jitter_s']:g} s): excess {mean} request-seconds "
+        f"({interval}), {number(placebo['largest_request_s'], 1)} at most in a scenario, "
+        f"{placebo['out_of_band']} of {placebo['scenarios']} out of band: {verdict}"
+    )
+
+
+def _bindings(entry: Mapping[str, Any]) -> str:
+    counts = [f"{name} {count}" for name, count in entry["binding"].items() if count]
+    return ", ".join(counts) or "–"
+
+
+def _saved(entry: Mapping[str, Any] | None) -> str:
+    if entry is None:
+        return "–"
+    mean, interval = _excess_cells(entry["saves_request_s"])
+    return f"{mean} ({interval})"
+
+
+def _excess_cells(interval: Mapping[str, Any]) -> tuple[str, str]:
+    return number(interval["mean_s"], 1), f"{number(interval['low_s'], 1)} … {number(interval['high_s'], 1)}"
 
 
 def _scenario_row(entry: Mapping[str, Any]) -> tuple[str, ...]:
@@ -109,8 +247,7 @@ def _scenario_row(entry: Mapping[str, Any]) -> tuple[str, ...]:
     recovery = entry["median_recovery_time_s"]
     return (
         entry["label"],
-        number(excess["mean_s"], 1),
-        f"{number(excess['low_s'], 1)} … {number(excess['high_s'], 1)}",
+        *_excess_cells(excess),
         number(entry["excess_e2e_per_affected_s"]),
         number(entry["impact_ttft_s"]),
         number(entry["impact_tpot_s"], 4),

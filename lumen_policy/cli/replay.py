@@ -16,6 +16,14 @@ PerRequest = Annotated[
     typer.Option("--per-request", metavar="OUT.parquet|csv", help="One row per request, written to a file."),
 ]
 
+Placebo = Annotated[
+    bool,
+    typer.Option(
+        "--placebo",
+        help="Also measure the noise floor: no crash, arrivals moved by up to 20 ms. Costs one more replay.",
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
@@ -24,7 +32,12 @@ def register(app: typer.Typer) -> None:
 
 @with_settings("cluster", "trace", "policy", "faults", "measures")
 def _replay(
-    settings: Settings, *, per_request: PerRequest = None, json: Json = False, quiet: Quiet = False
+    settings: Settings,
+    *,
+    per_request: PerRequest = None,
+    placebo: Placebo = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Replay a trace under a recovery policy, paired with its fault-free run."""
     from lumen_policy.cli.report import write_document, write_notices
@@ -44,9 +57,13 @@ def _replay(
     policy = choose_policy(settings.policy, settings, pairing, notices)
     write_notices(notices, quiet=quiet)
     run = pairing.run(policy)
-    document = replay_document(workload, pairing, run)
+    document = replay_document(workload, pairing, run, placebo=placebo)
     if per_request is not None:
         write_per_request(per_request, run.faulty)
+    outside = document.get("calibrated_range", {}).get("outside_share", 0)
+    if outside > 0:
+        notice = f"{100 * outside:.1f} % of the workers' time is beyond the calibrated range, extrapolated"
+        write_notices([notice], quiet=quiet)
     if json:
         write_document(document)
         return

@@ -14,7 +14,14 @@ from lumen_policy.measures.options import MeasureOptions
 from lumen_policy.measures.times import RequestTimes, check_pair, request_times
 from lumen_policy.replay.contract import IntArray, ReplayInput, ReplayOutput
 
-__all__ = ["ExcessE2E", "WindowMeasures", "affected_requests", "excess_e2e", "window_measures"]
+__all__ = [
+    "ExcessE2E",
+    "WindowMeasures",
+    "affected_requests",
+    "excess_e2e",
+    "extra_slo_misses",
+    "window_measures",
+]
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -155,6 +162,26 @@ def window_measures(
         recomputed_tokens=int(faulty.recomputed_tokens[index].sum()),
         restored_bytes=int(faulty.restored_tokens[index].sum()) * inp.costs.page_bytes // PAGE_TOKENS,
     )
+
+
+def extra_slo_misses(
+    inp: ReplayInput,
+    faulty: ReplayOutput,
+    fault_free: ReplayOutput,
+    horizon_ps: int,
+    options: MeasureOptions,
+) -> int | None:
+    """Affected requests that missed an objective, less those that miss one without the crashes; None without
+    objective.
+    """
+    times, base = request_times(inp, faulty), request_times(inp, fault_free)
+    check_pair(times, base)
+    rows = affected_requests(times, inp.crash_ps, horizon_ps)
+    output = inp.output_tokens[times.index]
+    met, met0 = (_meets_objectives(run, output, options) for run in (times, base))
+    if met is None or met0 is None:
+        return None
+    return int(met0[rows].sum()) - int(met[rows].sum())
 
 
 def _union_ps(crash_ps: IntArray, horizon_ps: int) -> int:

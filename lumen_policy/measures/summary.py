@@ -8,6 +8,7 @@ import numpy as np
 
 from lumen_policy.errors import ReplayError
 from lumen_policy.measures.assist import Assist, assist
+from lumen_policy.measures.binding import Binding, binding
 from lumen_policy.measures.checkpoint import Checkpoint, checkpoint
 from lumen_policy.measures.distributions import (
     Distribution,
@@ -19,9 +20,10 @@ from lumen_policy.measures.distributions import (
 )
 from lumen_policy.measures.exact import picoseconds, seconds
 from lumen_policy.measures.gaps import gap_distribution
-from lumen_policy.measures.impact import excess_e2e, window_measures
+from lumen_policy.measures.impact import excess_e2e, extra_slo_misses, window_measures
 from lumen_policy.measures.interruptions import Interrupted, interrupted
 from lumen_policy.measures.options import MeasureOptions, default_horizon_ps
+from lumen_policy.measures.parts import RecoveryParts, recovery_parts
 from lumen_policy.measures.recovery import recovery
 from lumen_policy.measures.saturation import Saturation, saturation
 from lumen_policy.measures.times import request_times
@@ -51,7 +53,8 @@ class Requests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impact:
-    """What the crashes cost; see ``ExcessE2E``, ``WindowMeasures`` and ``Recovery`` for the fields."""
+    """What the crashes cost; see ``ExcessE2E``, ``WindowMeasures``, ``Recovery``, ``RecoveryParts``,
+    ``Binding`` and ``extra_slo_misses`` for the fields."""
 
     excess_e2e_request_s: float
     excess_ttft_request_s: float
@@ -67,9 +70,12 @@ class Impact:
     censored: bool
     no_impact: bool
     observed_s: float
+    parts: RecoveryParts
+    binding: Binding
     ttft_s: Distribution
     tpot_s: Distribution
     slo_attainment: float | None
+    extra_slo_misses: int | None
     goodput_per_s: float | None
     recomputed_tokens: int
     restored_bytes: int
@@ -173,9 +179,12 @@ def _impact(inp: ReplayInput, out: ReplayOutput, fault_free: ReplayOutput, optio
         censored=back.censored,
         no_impact=back.no_impact,
         observed_s=back.observed_s,
+        parts=recovery_parts(inp, out, back.in_system_recovery_s),
+        binding=binding(inp, out, horizon_ps),
         ttft_s=window.ttft_s,
         tpot_s=window.tpot_s,
         slo_attainment=window.slo_attainment,
+        extra_slo_misses=extra_slo_misses(inp, out, fault_free, horizon_ps, options),
         goodput_per_s=window.goodput_per_s,
         recomputed_tokens=window.recomputed_tokens,
         restored_bytes=window.restored_bytes,

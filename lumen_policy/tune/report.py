@@ -78,6 +78,7 @@ def result_document(result: TuneResult, argv: Sequence[str]) -> dict[str, Any]:
             "warmup_s": settings.warmup_s,
             "horizon_s": study.cluster.measures.horizon_s,
             "victims": settings.victims,
+            "victim_choice": settings.victim_choice,
             "load": settings.load,
             "rate_per_s": study.plan.rate_per_s,
             "segment_s": seconds(study.plan.segment_ps),

@@ -17,6 +17,8 @@ __all__ = ["TUNING", "VALIDATION", "Scenario", "ScenarioPlan", "plan_scenarios"]
 
 VICTIM = 72
 """Purpose of the draws that rank workers as victims: (worker, 0)."""
+RACK = 75
+"""Purpose of the draw of the rack that crashes: (0, 0)."""
 
 TUNING = "tuning"
 VALIDATION = "validation"
@@ -49,6 +51,8 @@ class ScenarioPlan:
         rate_per_s: arrivals of a scenario.
         warmup_ps: from a scenario's first arrival to its crash.
         victims: workers that crash together.
+        victim_choice: ``any`` of them, or a ``rack``: the 1st, 2nd, … block of so many neighbours (the last
+            may overlap the one before it).
     """
 
     cluster: Cluster
@@ -58,6 +62,7 @@ class ScenarioPlan:
     rate_per_s: float
     warmup_ps: int
     victims: int
+    victim_choice: str = "any"
 
     def number(self, kind: str, index: int) -> int:
         """The scenario number of the index-th (from 0) scenario of a kind."""
@@ -69,14 +74,27 @@ class ScenarioPlan:
         key = self.cluster.scenario_key(number)
         copies = superpose(source, self.rate_per_s, key, period_ps=self.segment_ps)
         trace = segment(copies, 0, self.warmup_ps + self.cluster.horizon_ps)
-        workers = range(self.cluster.workers)
-        ranked = sorted(workers, key=lambda worker: (draw(key, VICTIM, worker, 0), worker))
-        crashes = [Crash(time_ps=self.warmup_ps, worker=worker) for worker in sorted(ranked[: self.victims])]
+        crashes = [Crash(time_ps=self.warmup_ps, worker=worker) for worker in self._victims(key)]
         return Scenario(number=number, trace=trace, crashes=tuple(crashes))
+
+    def _victims(self, key: int) -> list[int]:
+        workers = self.cluster.workers
+        if self.victim_choice == "rack":
+            racks = -(-workers // self.victims)
+            first = min((draw(key, RACK, 0, 0) * racks >> 64) * self.victims, workers - self.victims)
+            return list(range(first, first + self.victims))
+        ranked = sorted(range(workers), key=lambda worker: (draw(key, VICTIM, worker, 0), worker))
+        return sorted(ranked[: self.victims])
 
 
 def plan_scenarios(
-    cluster: Cluster, source: Trace, *, rate_per_s: float, warmup_s: float, victims: int
+    cluster: Cluster,
+    source: Trace,
+    *,
+    rate_per_s: float,
+    warmup_s: float,
+    victims: int,
+    victim_choice: str = "any",
 ) -> ScenarioPlan:
     """Cut the source into two equal segments, for tuning and validation, with an embargo of H between them.
 
@@ -86,6 +104,7 @@ def plan_scenarios(
         rate_per_s: arrivals of a scenario.
         warmup_s: > 0, warm-up before the crash.
         victims: workers that crash together, at most all.
+        victim_choice: ``any``, or ``rack`` for a block of neighbours.
 
     Raises:
         InputError: the trace spans less than 2 · (warm-up + H) + H, or more victims than workers.
@@ -111,4 +130,5 @@ def plan_scenarios(
         rate_per_s=rate_per_s,
         warmup_ps=warmup_ps,
         victims=victims,
+        victim_choice=victim_choice,
     )

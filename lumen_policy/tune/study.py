@@ -155,6 +155,7 @@ def prepare_study(settings: Settings, notices: list[str]) -> Study:
         rate_per_s=(settings.load or DEFAULT_LOAD) * cluster.workers * found.worker_requests_per_s,
         warmup_s=settings.warmup_s,
         victims=settings.victims,
+        victim_choice=settings.victim_choice,
     )
     k_max = K_MAX
     if cluster.draft is None or not settings.assist:

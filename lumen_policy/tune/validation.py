@@ -11,7 +11,16 @@ import numpy as np
 from lumen_policy.measures.exact import seconds
 from lumen_policy.trace.keyed import keyed
 
-__all__ = ["CONFIDENCE", "RESAMPLES", "Comparison", "Interval", "Verdict", "bootstrap_interval", "compare"]
+__all__ = [
+    "CONFIDENCE",
+    "RESAMPLES",
+    "Comparison",
+    "Interval",
+    "Verdict",
+    "bootstrap_interval",
+    "compare",
+    "verdict",
+]
 
 BOOTSTRAP = 73
 """Purpose of the draws of bootstrap samples: (0, resample · scenarios + position)."""
@@ -83,11 +92,12 @@ def compare(this: str, request_ps: Mapping[str, Sequence[int]], *, seed: int) ->
     for name, other in request_ps.items():
         if name != this:
             saves = bootstrap_interval([b - a for a, b in zip(own, other, strict=True)], seed=seed)
-            comparisons.append(Comparison(against=name, saves=saves, verdict=_verdict(saves)))
+            comparisons.append(Comparison(against=name, saves=saves, verdict=verdict(saves)))
     return comparisons
 
 
-def _verdict(saves: Interval) -> Verdict:
+def verdict(saves: Interval) -> Verdict:
+    """Better or worse where the interval lies on one side of zero."""
     if saves.low_s > 0:
         return "better"
     return "worse" if saves.high_s < 0 else "no difference"

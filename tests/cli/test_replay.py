@@ -29,6 +29,9 @@ KEYS = {
     "impact",
     "checkpoint",
     "assist",
+    "operator",
+    "availability",
+    "placebo",
     "saturation",
     "cost",
 }
@@ -98,6 +101,31 @@ def test_document_keys_and_order(run: Run) -> None:
     assert document["requests"]["refused"] == {"too_long": 0}
     outside = list(walk(without(document, "policy")))
     assert not {"alpha", "beta", "theta", "tau_tokens"} & {item for item in outside if isinstance(item, str)}
+
+
+def test_operator_figures_and_placebo(run: Run) -> None:
+    """The noise floor costs one leg and moves no other figure; a quiet run has none."""
+    plain = run("replay", *SMALL, *CRASH, "--json").document
+    assert (plain["placebo"], plain["availability"]) == (None, None)
+    asked = run("replay", *SMALL, *CRASH, "--placebo", "--mtbf-hours", "720", "--json").document
+    for key in KEYS - {"placebo", "availability", "cost"}:
+        assert asked[key] == plain[key], key
+    assert set(asked["cost"]["legs_cpu_s"]) == {*plain["cost"]["legs_cpu_s"], "placebo"}
+    assert asked["placebo"]["jitter_s"] == 0.02
+    assert abs(asked["placebo"]["excess_e2e_request_s"]) < plain["impact"]["excess_e2e_request_s"]
+    # three workers, two crash at a time
+    assert asked["availability"]["crashes_per_month"] == 1.5
+    reload = [outage["rejoin_s"] - outage["crash_s"] for outage in plain["impact"]["outages"]]
+    down = asked["availability"]["worker_down_minutes_per_month"]
+    assert down == pytest.approx(1.5 * sum(reload) / 60)
+    parts = plain["impact"]["parts"]
+    assert parts["detect_s"] == 1.0
+    assert parts["reload_s"] == pytest.approx(max(reload) - 1.0)
+    quiet = run("replay", *SMALL, "--placebo", "--mtbf-hours", "720", "--json").document
+    assert (quiet["placebo"], quiet["availability"]) == (None, None)
+    shown = run("replay", *SMALL, *CRASH, "--placebo", "--mtbf-hours", "720").out
+    for line in ("parts ", "binding ", "targets ", "a month ", "placebo "):
+        assert f"\n{line}" in shown
 
 
 def test_every_request_is_accounted_for(run: Run, policy_names: tuple[str, ...]) -> None:

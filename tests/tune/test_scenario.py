@@ -65,6 +65,14 @@ def test_rate_crash_and_victims() -> None:
         assert small_study().plan.build(number).crashes[0].worker in workers
 
 
+def test_a_rack_is_a_block_of_neighbours() -> None:
+    """Of four workers the racks of two are 0–1 and 2–3, of three workers 0–1 and 1–2; both come up."""
+    for workers, racks in ((4, {(0, 1), (2, 3)}), (3, {(0, 1), (1, 2)})):
+        study = small_study(workers=workers, victims=2, victim_choice="rack", scenarios=24)
+        built = [study.plan.build(number) for number in study.tuning]
+        assert {tuple(crash.worker for crash in scenario.crashes) for scenario in built} == racks
+
+
 def test_observations_cover_the_survivors() -> None:
     """Two of three workers live, at 31 instants; saved tokens are whole pages."""
     study = small_study()

@@ -1,0 +1,69 @@
+"""Uses of the four resources: by hand, and within their bounds on whole replays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from twin.simulation import replay
+from twin.strategies import random_input
+
+from lumen_policy.measures.binding import RESOURCES, binding
+from lumen_policy.replay.contract import PS_PER_S, ReplayInput, ReplayOutput
+
+from .builder import ints, replay_input, replay_output
+
+S = PS_PER_S
+
+
+def by_hand(sequences: int) -> tuple[ReplayInput, ReplayOutput]:
+    """Two workers, worker 0 down from 10 s on, window 10 … 30 s: 20 s of live worker time. One batch of
+    ``sequences`` decodes in steps of 1 s from 10 to 20 s: 10 · sequences of 8 · 20 slot seconds.
+    """
+    inp = replace(
+        replay_input([0, 30 * S], crashes=[(10 * S, 0)]),
+        snapshot_ps=ints([15 * S, 25 * S, 35 * S]),
+    )
+    out = replay_output(
+        inp,
+        [S, 31 * S],
+        [20 * S, 32 * S],
+        [(11 * S, S, 0, 10, sequences)],
+        outage_worker=ints([0]),
+        outage_crash_ps=ints([10 * S]),
+        outage_detection_ps=ints([13 * S]),
+        outage_rejoin_ps=ints([-1]),
+        snapshot_live=np.array([[0, 1]] * 3),
+        snapshot_existing_tokens=ints([1200, 0, 7]),
+    )
+    return inp, out
+
+
+def test_decode_and_kv_by_hand() -> None:
+    """8 slots full half of the time; 1,200 and 0 of 1,600 KV tokens; the snapshot after the window is out."""
+    inp, out = by_hand(8)
+    uses = binding(inp, out, 20 * S)
+    assert uses.decode == pytest.approx(0.5)
+    assert uses.kv == pytest.approx(600 / 1600)
+    assert (uses.prefill, uses.link) == (0, 0)
+    assert uses.resource == "decode"
+    assert binding(*by_hand(7), 20 * S).resource == "none"
+
+
+def test_an_empty_window_binds_nothing() -> None:
+    inp, out = by_hand(8)
+    late = replace(inp, crash_ps=ints([31 * S]))
+    assert binding(late, out, 20 * S).resource is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bounds_on_replays(seed: int) -> None:
+    inp = random_input(seed)
+    if not inp.crash_ps.size:
+        return
+    uses = binding(inp, replay(inp), 10 * S)
+    if uses.resource is None:
+        return
+    assert uses.resource in RESOURCES
+    assert all(use is not None and use >= 0 for use in (uses.prefill, uses.decode, uses.kv, uses.link))
