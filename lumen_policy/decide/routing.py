@@ -69,15 +69,14 @@ def power_of_two(live: Sequence[int], queue: Sequence[int], first_draw: int, sec
     rank = 0
     for w in range(len(live)):
         if live[w] != 0:
-            if (rank == first_rank or rank == second_rank) and (best < 0 or queue[w] < queue[best]):
+            picked = rank in (first_rank, second_rank)
+            if picked and (best < 0 or queue[w] < queue[best]):
                 best = w
             rank += 1
     return best
 
 
-def prefer_holder(
-    holder_live: int, holder_load: int, saved_tokens: int, theta: int, tau_tokens: int
-) -> bool:
+def prefer_holder(holder_live: int, holder_load: int, saved_tokens: int, theta: int, tau_tokens: int) -> bool:
     """Whether an interrupted request goes to its holder to restore: L ≤ θ or saved tokens > τ.
 
     Args:

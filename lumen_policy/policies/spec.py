@@ -48,7 +48,7 @@ class RecoveryPolicy:
     alpha: str = "0"
     beta: str = "1"
     theta: str = NEVER
-    tau: int | Literal["inf"] = INFINITE
+    tau: int | Literal["inf"] = "inf"
     k: int = 0
     guard: bool = True
 

@@ -129,7 +129,8 @@ class ReplayInput:
         policy: the recovery policy.
         acceptance_threshold: uint64, shape (S,): a draft is accepted if its draw < threshold[min(s, S-1)] with s =
             drafted passes of the request in this episode so far.
-        expected_tokens: float64, shape (S, k+1): expected tokens of one verified sequence with k' drafts after s passes.
+        expected_tokens: float64, shape (S, k+1): expected tokens of one verified sequence with k' drafts after s
+            passes.
         seed: uint64 key of every draw of this replay (user seed and scenario mixed).
         snapshot_ps: shape (g,), increasing: instants at which loads are recorded.
     """
@@ -167,17 +168,18 @@ class ReplayOutput:
         before.
         dispatch_ps: first dispatch to a worker (NONE if refused).
     Interruption log, shape (i,), in the order of handling:
-        interruption_request, interruption_class, interruption_crash_ps (crash of the worker), interruption_redispatch_ps
+        interruption_request, interruption_class, interruption_crash_ps (crash of the worker),
+        interruption_redispatch_ps
         (NONE while it waits at the gateway for ever), interruption_delivered (tokens delivered before),
         interruption_restored (1: sent to its holder to restore, 0: recompute), interruption_next_ps (the first token
         delivered after it; NONE when interrupted again before, or never).
-    Outages, shape (o,): outage_worker, outage_crash_ps (first crash), outage_detection_ps, outage_draft_ready_ps (NONE),
-        outage_assist_target (NONE), outage_assist_end_ps (NONE), outage_rejoin_ps; the values of the last reload where
-        a crash restarted it; NONE for what had not happened.
-    Gaps, run-length coded, shape (s,), times int64, the rest int32: a record stands for `gap_steps` decode steps; step j ends at
-        gap_end_ps + Σ_{i=1..j} (gap_ps + i·gap_growth_ps) [j = 0: gap_end_ps] and each of `gap_sequences` sequences waited
-        gap_ps + j·gap_growth_ps since its previous delivery. A gap is counted once per sequence and decode step (one per
-        verify pass), never for a first token. Any order; any split.
+    Outages, shape (o,): outage_worker, outage_crash_ps (first crash), outage_detection_ps, outage_draft_ready_ps
+        (NONE), outage_assist_target (NONE), outage_assist_end_ps (NONE), outage_rejoin_ps; the values of the last
+        reload where a crash restarted it; NONE for what had not happened.
+    Gaps, run-length coded, shape (s,), times int64, the rest int32: a record stands for `gap_steps` decode steps;
+        step j ends at gap_end_ps + Σ_{i=1..j} (gap_ps + i·gap_growth_ps) [j = 0: gap_end_ps] and each of
+        `gap_sequences` sequences waited gap_ps + j·gap_growth_ps since its previous delivery. A gap is counted once per
+        sequence and decode step (one per verify pass), never for a first token. Any order; any split.
     Snapshots at snapshot_ps, state after iteration ends, transfers, crashes, detections, rejoins and assist events of
         that instant, before its arrivals: snapshot_queue (g, W) = Q, snapshot_held_tokens (g, W) = Σ arrived tokens,
         snapshot_live (g, W) = 1 if truly alive, snapshot_existing_tokens (g,), snapshot_saved_tokens (g,): existing KV

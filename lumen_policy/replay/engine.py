@@ -30,6 +30,7 @@ __all__ = ["prepare", "replay", "replay_timed"]
 _SPAN_LIMIT_PS = 90 * 86_400 * 10**12
 _INT64_SAFE = 2**62
 _MOST_WORKERS = 4096
+_MOST_BATCH = 32_767
 _MOST_TOKENS = 2**30
 
 
@@ -160,6 +161,8 @@ def _check(inputs: ReplayInput) -> None:
         raise InputError("trace: prompt_tokens and output_tokens must be at least 1")
     if inputs.workers > _MOST_WORKERS:
         raise InputError(f"workers: {inputs.workers} is more than {_MOST_WORKERS}")
+    if inputs.max_batch > _MOST_BATCH:
+        raise InputError(f"max_batch: {inputs.max_batch} is more than {_MOST_BATCH}")
     for name, value in (
         ("workers", inputs.workers),
         ("max_batch", inputs.max_batch),
@@ -212,7 +215,7 @@ def _output(inputs: ReplayInput, state: State) -> ReplayOutput:
 
     finished = requests["state"] == DONE
     refused = finished & (requests["delivered"] < 0)
-    status = np.full(len(requests), int(Status.PENDING), np.int32)
+    status: Any = np.full(len(requests), int(Status.PENDING), np.int32)
     status[finished] = int(Status.FINISHED)
     status[refused] = int(Status.REFUSED_TOO_LONG)
     last = column(requests, "last")

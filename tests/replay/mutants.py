@@ -83,7 +83,9 @@ def twin_output(inputs: Callable[[int], ReplayInput], seed: int) -> ReplayOutput
     return twin(inputs(seed))
 
 
-BATCH = "replay/kernel/batch.py"
+STRETCH = "replay/kernel/stretch.py"
+ADMISSION = "replay/kernel/admission.py"
+DECODING = "replay/kernel/decoding.py"
 ASSISTED = "replay/kernel/assisted.py"
 CHECKPOINTS = "replay/kernel/checkpoints.py"
 GATEWAY = "replay/kernel/gateway.py"
@@ -96,28 +98,28 @@ STRANDED = "        q = s.requests[r]\n        if q.state == STRANDED and"
 MUTANTS = [
     Mutant(
         name="a leap is cut one iteration late",
-        file=BATCH,
+        file=STRETCH,
         old="while end < t and count < 24:",
         new="while end <= t and count < 24:",
         seeds=(107, 293, 23, 60),
     ),
     Mutant(
         name="a leap lasts one growth too long",
-        file=BATCH,
+        file=STRETCH,
         old="end = t + count * duration + growth * ((count * (count - 1)) >> 1)",
         new="end = t + count * duration + growth * ((count * (count + 1)) >> 1)",
         seeds=(183, 213, 377),
     ),
     Mutant(
         name="a leap ends one step after the pages do",
-        file=BATCH,
-        old="if _opened_pages(s, i, middle) <= free:",
-        new="if _opened_pages(s, i, middle) <= free + 1:",
+        file=STRETCH,
+        old="if opened_pages(s, i, middle) <= free:",
+        new="if opened_pages(s, i, middle) <= free + 1:",
         seeds=(265, 355, 218),
     ),
     Mutant(
         name="pages open one step early",
-        file=BATCH,
+        file=DECODING,
         old="total += w.page_phase[(w.steps + j) & 15]",
         new="total += w.page_phase[(w.steps + j + 1) & 15]",
         seeds=(113, 296, 2),
@@ -131,14 +133,14 @@ MUTANTS = [
     ),
     Mutant(
         name="restores do not wait for the link",
-        file=BATCH,
+        file=ADMISSION,
         old="begin = max(t, w.link_free)",
         new="begin = t",
         seeds=(44, 352, 338, 212),
     ),
     Mutant(
         name="no watermark",
-        file=BATCH,
+        file=ADMISSION,
         old="reserve = g.watermark if admitted > 0 else 0",
         new="reserve = 0",
         seeds=(399, 55, 183),
@@ -146,14 +148,14 @@ MUTANTS = [
     ),
     Mutant(
         name="recomputed tokens counted beyond what existed",
-        file=BATCH,
+        file=STRETCH,
         old="min(q.kv, q.high) - before",
         new="q.kv - before",
         seeds=(358, 224, 59),
     ),
     Mutant(
         name="gaps without the stall of prefill first",
-        file=BATCH,
+        file=STRETCH,
         old="stall = w.run_start - w.last_decode_end if g.prefill_first != 0 else 0",
         new="stall = 0",
         seeds=(22, 159, 235),
@@ -190,7 +192,7 @@ MUTANTS = [
         name="a copy's last page is not filled",
         file=CHECKPOINTS,
         old="grown = min(existing, 16 * (pages + s.by_worker[FREE, holder]))",
-        new="grown = min(existing, arrived + 16 * s.by_worker[FREE, holder])",
+        new="grown = min(existing, q.arrived + 16 * s.by_worker[FREE, holder])",
         seeds=(372, 163, 212, 116),
     ),
     Mutant(
@@ -244,14 +246,14 @@ MUTANTS = [
     ),
     Mutant(
         name="a preempted restore keeps its old copy",
-        file=BATCH,
+        file=ADMISSION,
         old="            release_old(s, victim, t)\n",
         new="",
         seeds=(103, 182, 289),
     ),
     Mutant(
         name="a sequence that leaves keeps its draft KV",
-        file=BATCH,
+        file=DECODING,
         old="    q.draft_kv = 0\n    q.verify = 0\n",
         new="    q.verify = 0\n",
         seeds=(250, 98, 69),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lumen_policy.replay.draws import ACCEPTANCE
-from lumen_policy.replay.kernel.batch import chunk_and_run, plan_decodes, push_gap, take_pages
+from lumen_policy.replay.kernel.admission import plan_decodes, take_pages
 from lumen_policy.replay.kernel.checkpoints import follow, make_explicit, rejoin_regular
 from lumen_policy.replay.kernel.decisions import drafts_per_pass, draw, worth_drafting
 from lumen_policy.replay.kernel.jit import compile_plain
@@ -19,11 +19,12 @@ from lumen_policy.replay.kernel.state import (
     ORDERING,
     REGULAR,
 )
+from lumen_policy.replay.kernel.stretch import chunk_and_run, push_gap
 from lumen_policy.replay.kernel.structures import heapify, sort_keys
 
 __all__ = ["begin_assisted", "end_by_number", "finish_pass"]
 
-_PAIRS = 1_000_000
+_MILLION = 1_000_000
 
 
 @compile_plain
@@ -98,8 +99,8 @@ def begin_assisted(s: Any, i: int, t: int) -> None:
 
     drafts = 0
     verified = 0
+    verified_context = 0
     if s.workers[w.drafter].draft_until <= t:
-        verified_context = 0
         for j in range(count):
             q = s.requests[s.scratch[ORDERING, j] & 0xFFFFFFFF]
             if q.draft_kv != 0:
@@ -116,7 +117,7 @@ def begin_assisted(s: Any, i: int, t: int) -> None:
                     if q.draft_kv != 0:
                         expected += s.expected[min(q.passes, len(s.expected) - 1), drafts]
                 rows = plain + verified * (drafts + 1)
-                context = w.context - verified_context + g.verify_ppm * verified_context // _PAIRS
+                context = w.context - verified_context + g.verify_ppm * verified_context // _MILLION
                 pass_ps = (
                     s.tables[g.at_token + rows]
                     + s.tables[g.at_lm_head + rows]
@@ -146,26 +147,22 @@ def begin_assisted(s: Any, i: int, t: int) -> None:
             if q.verify != 0:
                 verified += 1
                 verified_context += q.offset + w.steps
-        if verified > 0:
-            plain = w.decoding - verified
-            w.pass_k = drafts
-            w.pass_draft_ps = _draft_ps(s, drafts, verified, verified_context)
-            chunk_and_run(
-                s,
-                i,
-                t,
-                w.decoding,
-                plain + verified * (drafts + 1),
-                w.decoding,
-                w.context - verified_context + g.verify_ppm * verified_context // _PAIRS,
-                w.pass_draft_ps + g.round_trip_ps,
-            )
-            return
+        if verified == 0:
+            drafts = 0
     else:
         plan_decodes(s, i, t)
-    if w.decoding > 0:
+    rows = w.decoding
+    context = w.context
+    extra_ps = 0
+    if drafts > 0:
+        rows += verified * drafts
+        context += g.verify_ppm * verified_context // _MILLION - verified_context
+        w.pass_k = drafts
+        w.pass_draft_ps = _draft_ps(s, drafts, verified, verified_context)
+        extra_ps = w.pass_draft_ps + g.round_trip_ps
+    elif w.decoding > 0:
         w.plain_assisted = 1
-    chunk_and_run(s, i, t, w.decoding, w.decoding, w.decoding, w.context, 0)
+    chunk_and_run(s, i, t, w.decoding, rows, context, extra_ps)
     if w.mode == IDLE:
         w.vetoed = 0
 

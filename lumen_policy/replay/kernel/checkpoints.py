@@ -1,10 +1,10 @@
 """Checkpoint accounting, exact and lazy.
 
-No iteration waits for a checkpoint, so the accounting may lag behind the workers: ``follow`` brings it up to an instant
-whenever somebody is about to look or something is about to leave. It takes the ends of iterations in their true order.
-Copies that have caught up are REGULAR: each grows by one token at each decode step of its server and opens a page at the
-steps of its phase, so an iteration costs two rows of counters. Only where a page is short, where copies wait for one, or
-where two iterations end at one instant are the transfers taken one by one, sorted by (holder, request).
+No iteration waits for a checkpoint, so the accounting may lag behind the workers: ``follow`` brings it up to an
+instant whenever somebody is about to look or something is about to leave. It takes the ends of iterations in their true
+order. Copies that have caught up are REGULAR: each grows by one token at each decode step of its server and opens a
+page at the steps of its phase, so an iteration costs two rows of counters. Only where a page is short, where copies
+wait for one, or where two iterations end at one instant are the transfers taken one by one, by (holder, request).
 """
 
 from __future__ import annotations
@@ -113,8 +113,7 @@ def _unregister(s: Any, q: Any) -> None:
     q.growth = STATIC
 
 
-@compile_plain
-def make_explicit(s: Any, r: int) -> None:
+def _make_explicit(s: Any, r: int) -> None:
     """Let a copy grow by its own number from its server's next decode iteration on."""
     q = s.requests[r]
     if q.growth == EXPLICIT or q.holder < 0 or s.by_worker[ALIVE, q.holder] == 0:
@@ -130,7 +129,10 @@ def make_explicit(s: Any, r: int) -> None:
     refresh_hot(s, q.holder)
 
 
-@compile_plain
+make_explicit = compile_plain(_make_explicit)
+_make_explicit_here = compile_inline(_make_explicit)  # in the path of every transfer
+
+
 def _leave_explicit(s: Any, r: int) -> None:
     q = s.requests[r]
     w = s.workers[q.server]
@@ -145,13 +147,17 @@ def _leave_explicit(s: Any, r: int) -> None:
     refresh_hot(s, q.holder)
 
 
+_leave_explicit_there = compile_plain(_leave_explicit)
+_leave_explicit_here = compile_inline(_leave_explicit)
+
+
 @compile_plain
 def rejoin_regular(s: Any, r: int) -> bool:
     """Let an EXPLICIT copy that has caught up grow by count again; False if it has not."""
     q = s.requests[r]
     if q.arrived != q.offset + s.workers[q.server].sync_steps - 1:
         return False
-    _leave_explicit(s, r)
+    _leave_explicit_there(s, r)
     _register(s, r)
     return True
 
@@ -163,7 +169,7 @@ def freeze(s: Any, r: int) -> None:
     if q.growth == REGULAR:
         _unregister(s, q)
     elif q.growth == EXPLICIT:
-        _leave_explicit(s, r)
+        _leave_explicit_there(s, r)
 
 
 @compile_inline
@@ -256,35 +262,38 @@ def _transfer(s: Any, r: int, t: int) -> None:
     """Grow one copy to what exists, as far as the holder's pages go."""
     q = s.requests[r]
     holder = q.holder
-    w = s.workers[q.server]
-    existing = q.offset + w.sync_steps - 1
     if s.by_worker[ALIVE, holder] == 0:
         return
+    w = s.workers[q.server]
+    waits = True
     if q.growth == REGULAR:  # opens a page; its token is counted already
-        if s.by_worker[FREE, holder] > 0:
+        waits = s.by_worker[FREE, holder] == 0
+        if not waits:
             s.by_worker[FREE, holder] -= 1
             refresh_hot(s, holder)
-            return
-        make_explicit(s, r)
-        q.arrived -= 1
-        s.by_worker[HELD, holder] -= 1
-        _integrate(s.g[0], -1, t)
-        return
-    arrived = q.arrived
-    pages = (arrived + 15) >> 4
-    grown = min(existing, 16 * (pages + s.by_worker[FREE, holder]))
-    if grown > arrived:
-        s.by_worker[HELD, holder] += grown - arrived
-        s.by_worker[FREE, holder] -= ((grown + 15) >> 4) - pages
-        _integrate(s.g[0], grown - arrived, t)
-        q.arrived = grown
-        refresh_hot(s, holder)
-    if q.arrived == existing and w.by_number == 0:
-        if q.growth == EXPLICIT:
-            _leave_explicit(s, r)
-        _register(s, r)
-    elif q.growth != EXPLICIT:
-        make_explicit(s, r)
+    else:
+        existing = q.offset + w.sync_steps - 1
+        pages = (q.arrived + 15) >> 4
+        grown = min(existing, 16 * (pages + s.by_worker[FREE, holder]))
+        change = grown - q.arrived
+        if change > 0:
+            s.by_worker[HELD, holder] += change
+            s.by_worker[FREE, holder] -= ((grown + 15) >> 4) - pages
+            _integrate(s.g[0], change, t)
+            q.arrived = grown
+            refresh_hot(s, holder)
+        if q.arrived == existing and w.by_number == 0:
+            waits = False
+            if q.growth == EXPLICIT:
+                _leave_explicit_here(s, r)
+            _register(s, r)
+    if waits and q.growth != EXPLICIT:
+        refused = q.growth == REGULAR
+        _make_explicit_here(s, r)
+        if refused:
+            q.arrived -= 1
+            s.by_worker[HELD, holder] -= 1
+            _integrate(s.g[0], -1, t)
 
 
 @compile_plain

@@ -12,8 +12,8 @@ from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
 __all__ = [
     "choose_holder",
     "choose_target",
-    "draw",
     "drafts_per_pass",
+    "draw",
     "kv_load",
     "least_kv",
     "least_loaded",

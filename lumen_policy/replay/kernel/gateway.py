@@ -8,7 +8,6 @@ import numpy as np
 
 from lumen_policy.replay.contract import Interruption, Placement, Router, Routing
 from lumen_policy.replay.draws import ROUTER
-from lumen_policy.replay.kernel.batch import look
 from lumen_policy.replay.kernel.checkpoints import follow, release
 from lumen_policy.replay.kernel.decisions import (
     choose_holder,
@@ -38,6 +37,7 @@ from lumen_policy.replay.kernel.state import (
     QUEUED,
     STRANDED,
 )
+from lumen_policy.replay.kernel.stretch import look
 
 __all__ = ["arrive", "flush", "recover"]
 
@@ -53,7 +53,6 @@ _SENT_AFTER_CRASH = int(Interruption.SENT_AFTER_CRASH)
 _HALF = np.uint64(32)
 
 
-@compile_inline
 def _dispatch(s: Any, r: int, i: int, t: int) -> None:
     """Hand a request to worker i: raise Q, choose its holder, append it to the worker's queue."""
     g = s.g[0]
@@ -101,6 +100,10 @@ def _dispatch(s: Any, r: int, i: int, t: int) -> None:
     q.state = QUEUED
     if w.mode == IDLE or (w.mode == LEAP and first and w.decoding + w.prefilling + w.restoring < g.max_batch):
         look(s, i)
+
+
+_dispatch_here = compile_inline(_dispatch)  # in the path of every arrival
+_dispatch_there = compile_plain(_dispatch)
 
 
 @compile_inline
@@ -152,7 +155,7 @@ def arrive(s: Any, r: int, t: int) -> None:
     if i < 0:
         _wait(s, r)
     else:
-        _dispatch(s, r, i, t)
+        _dispatch_here(s, r, i, t)
 
 
 @compile_plain
@@ -199,7 +202,7 @@ def recover(s: Any, r: int, t: int) -> None:
     record = s.interruptions[q.log]
     record.redispatch = t
     record.restored = 1 if restore else 0
-    _dispatch(s, r, i, t)
+    _dispatch_there(s, r, i, t)
 
 
 @compile_plain
@@ -213,4 +216,4 @@ def flush(s: Any, t: int) -> None:
         if q.log >= 0:
             recover(s, r, t)
         else:
-            _dispatch(s, r, _route(s, r, t), t)
+            _dispatch_there(s, r, _route(s, r, t), t)

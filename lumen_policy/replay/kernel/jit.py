@@ -70,9 +70,10 @@ def compile_plain(function: Callable[..., Any]) -> Any:
 
 def compile_cached(function: Callable[..., Any]) -> Any:
     """Compile an entry point whose machine code is kept on disk."""
-    previous = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(cache_directory())
+    config: Any = numba.config
+    previous = config.CACHE_DIR
+    config.CACHE_DIR = str(cache_directory())
     try:
         return numba.njit(cache=True, **_OPTIONS)(function)
     finally:
-        numba.config.CACHE_DIR = previous
+        config.CACHE_DIR = previous

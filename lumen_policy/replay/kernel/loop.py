@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from lumen_policy.replay.kernel.admission import admit, end_restore, plan_decodes
 from lumen_policy.replay.kernel.assisted import begin_assisted, end_by_number, finish_pass
-from lumen_policy.replay.kernel.batch import (
-    admit,
-    chunk_and_run,
-    cut,
-    end_restore,
-    end_run,
-    look,
-    plan_decodes,
-)
 from lumen_policy.replay.kernel.checkpoints import follow, settle
 from lumen_policy.replay.kernel.gateway import arrive
 from lumen_policy.replay.kernel.jit import compile_cached, compile_inline
@@ -30,6 +22,7 @@ from lumen_policy.replay.kernel.state import (
     RESTORES,
     STARTS,
 )
+from lumen_policy.replay.kernel.stretch import chunk_and_run, cut, end_run, look
 
 __all__ = ["ENOUGH", "MORE_GAPS", "MORE_INTERRUPTIONS", "TOO_LONG", "run"]
 
@@ -51,11 +44,13 @@ def _begin(s: Any, i: int, t: int) -> None:
             return
     elif w.by_number != 0:
         end_by_number(s, i)
-    if alone:
-        chunk_and_run(s, i, t, 0, 0, 0, 0, 0)
-    else:
+    decodes = 0
+    context = 0
+    if not alone:
         plan_decodes(s, i, t)
-        chunk_and_run(s, i, t, w.decoding, w.decoding, w.decoding, w.context, 0)
+        decodes = w.decoding
+        context = w.context
+    chunk_and_run(s, i, t, decodes, decodes, context, 0)
 
 
 @compile_cached

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from lumen_policy.replay.contract import Interruption
-from lumen_policy.replay.kernel.batch import boundary, close_run, look, settle_decode_clock
 from lumen_policy.replay.kernel.checkpoints import arrived_tokens, follow, freeze, refresh_hot
 from lumen_policy.replay.kernel.decisions import choose_target
+from lumen_policy.replay.kernel.decoding import settle_decode_clock
 from lumen_policy.replay.kernel.gateway import flush, recover
 from lumen_policy.replay.kernel.jit import compile_plain
 from lumen_policy.replay.kernel.state import (
@@ -48,6 +48,7 @@ from lumen_policy.replay.kernel.state import (
     UNDETECTED,
     UP,
 )
+from lumen_policy.replay.kernel.stretch import boundary, close_run, look
 from lumen_policy.replay.kernel.structures import tree_update
 
 __all__ = ["crash", "life_events", "snapshot"]
@@ -205,11 +206,10 @@ def crash(s: Any, t: int) -> None:
             freeze(s, r)
     for r in range(g.oldest, g.next_arrival):
         q = s.requests[r]
-        if q.state < DONE and q.server >= 0 and q.state > QUEUED and q.state != STRANDED:
-            if s.by_worker[ALIVE, q.server] == 0:
-                existing = _existing_tokens(s, r, q.server, t)
-                s.coverage[g.coverages, 0] += existing
-                s.coverage[g.coverages, 1] += _saved_tokens(s, r, existing)
+        if q.state > QUEUED and q.state < STRANDED and s.by_worker[ALIVE, q.server] == 0:
+            existing = _existing_tokens(s, r, q.server, t)
+            s.coverage[g.coverages, 0] += existing
+            s.coverage[g.coverages, 1] += _saved_tokens(s, r, existing)
     for r in range(g.oldest, g.next_arrival):
         q = s.requests[r]
         if q.state >= QUEUED and q.state < STRANDED and s.by_worker[ALIVE, q.server] == 0:

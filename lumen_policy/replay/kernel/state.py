@@ -24,7 +24,8 @@ UP, UNDETECTED, LOADING_DRAFT, ASSISTING, LOADING = 0, 1, 2, 3, 4
 """Life of a worker: up; crashed, not detected; reloading up to draft ready; full load beside drafting; up to rejoin."""
 
 COMING, GATEWAY, QUEUED, RESTORING, RESTORED, PREFILL, DECODE, STRANDED, DONE = range(9)
-"""Where a request is; RESTORED = its restore ended, it joins at the next boundary; STRANDED = on a crashed worker, waiting for detection."""
+"""Where a request is; RESTORED = its restore ended, it joins at the next boundary; STRANDED = on a crashed worker,
+waiting for detection."""
 
 NO_COPY, STATIC, REGULAR, EXPLICIT = 0, 1, 2, 3
 """A checkpoint: none; not growing; growing with every decode iteration of its server, kept lazily as a count;
@@ -32,8 +33,8 @@ growing but recorded by its own number (short of pages, or on an assisted server
 
 _REQUEST_FIELDS = {
     np.int64: "first last dispatch until",
-    np.int32: "prompt output delivered offset held_pages order link phase_next phase_last arrived kv chunk high old_saved"
-    " old_arrived passes episode log interruptions preemptions restored recomputed",
+    np.int32: "prompt output delivered offset held_pages order link phase_next phase_last arrived kv chunk high"
+    " old_saved old_arrived passes episode log interruptions preemptions restored recomputed",
     np.int16: "server holder last_holder",
     np.int8: "state growth draft_kv verify odd origin",
 }
@@ -42,7 +43,8 @@ REQUEST = np.dtype(
 )
 """offset: prompt + delivered = offset + decode steps of the server, while in decode. kv: KV tokens while in prefill.
 high: most KV ever. old_saved, old_arrived: whole-page tokens to restore and tokens of the copy they come from, at the
-server. order: admission order. until: end of its restore. origin: class of the next interruption. log: open interruption record."""
+server. order: admission order. until: end of its restore. origin: class of the next interruption. log: open record of
+an interruption. phase_next, phase_last: neighbours in a list of REGULAR copies."""
 
 _WORKER_FIELDS = (
     "mode life life_at steps decoding prefilling restoring restored context used head tail link_free"
@@ -63,8 +65,8 @@ requests that open a page at steps ≡ phase. phase_head: lists of those with a 
 _GLOBAL_FIELDS = (
     "workers requests token_budget max_batch min_prefill prefill_first router placement routing k token_weight"
     " request_weight theta tau guard budget_pages pool_pages watermark tracking"
-    " pair_ps context_ps sequence_ps verify_ppm round_trip_ps restart_ps full_load_ps init_ps draft_load_ps draft_init_ps"
-    " draft_pool_pages draft_pair_ps draft_context_ps draft_sequence_ps has_draft"
+    " pair_ps context_ps sequence_ps verify_ppm round_trip_ps restart_ps full_load_ps init_ps draft_load_ps"
+    " draft_init_ps draft_pool_pages draft_pair_ps draft_context_ps draft_sequence_ps has_draft"
     " at_token at_lm_head at_restore at_draft_token at_draft_lm_head"
     " next_arrival next_crash next_snapshot oldest life_next order episode last_robin gateway_head gateway_tail"
     " gaps interruptions outages starts specials sync_min hot by_number integral_high integral_low end"
@@ -122,11 +124,11 @@ in link order; requests with an EXPLICIT copy."""
 ENDS, RESTORES, SYNCS = range(3)
 """Rows of State.trees, over NEXT_END, NEXT_RESTORE and SYNC_NEXT."""
 CANDIDATES, SPECIALS, ORDERING = range(3)
-"""Rows of State.scratch: transfers of an instant (holder << 32 | request); requests whose prefill ended at this instant;
-decoding requests by admission."""
+"""Rows of State.scratch: transfers of an instant (holder << 32 | request); requests whose prefill ended at this
+instant; decoding requests by admission."""
 TOTAL, WAITING = 16, 17
-"""Rows of State.copies: all REGULAR copies, all EXPLICIT ones; rows 0 to 15 count the REGULAR copies that open a page at
-steps ≡ row."""
+"""Rows of State.copies: all REGULAR copies, all EXPLICIT ones; rows 0 to 15 count the REGULAR copies that open a page
+at steps ≡ row."""
 CRASH_AT, CRASH_WORKER, DETECTION = range(3)
 SHOT_QUEUE, SHOT_HELD, SHOT_LIVE, SHOT_EXISTING, SHOT_SAVED = range(5)
 
@@ -160,7 +162,8 @@ class State(NamedTuple):
 
 def _named(records: Any) -> Any:
     """Records whose fields are attributes also where numba is switched off (``NUMBA_DISABLE_JIT=1``)."""
-    return records.view(np.recarray) if numba.config.DISABLE_JIT else records
+    config: Any = numba.config
+    return records.view(np.recarray) if config.DISABLE_JIT else records
 
 
 def _tree(workers: int) -> np.ndarray[Any, Any]:
@@ -267,7 +270,7 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
         by_worker=by_worker,
         batches=np.zeros((4, workers, batch), np.int64),
         trees=np.stack([tree, tree, tree]),
-        copies=np.zeros((workers, WAITING + 1, workers), np.int32),
+        copies=np.zeros((workers, WAITING + 1, workers), np.int16),
         scratch=np.zeros((3, 2 * workers * batch), np.int64),
         tables=np.concatenate(tables).astype(np.int64),
         threshold=np.array(inputs.acceptance_threshold, np.uint64),

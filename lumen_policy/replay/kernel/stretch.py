@@ -1,0 +1,314 @@
+"""Stretches of iterations: a leap of plain decodes, or one iteration with chunks or verification.
+
+While a worker only decodes, iteration j of a stretch lasts run_first + j·run_growth (the cost is affine in the
+context), so n iterations last n·a + g·n(n-1)/2 and the worker leaps to its next completion. An arrival, a restore or a
+drafter cuts the leap at the first boundary that could see it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lumen_policy.replay.kernel.checkpoints import follow, release
+from lumen_policy.replay.kernel.decoding import join_decode, leave_decode, opened_pages
+from lumen_policy.replay.kernel.jit import compile_inline
+from lumen_policy.replay.kernel.state import (
+    COMPLETIONS,
+    DONE,
+    ENDS,
+    FAR,
+    IDLE,
+    KV_TOKENS,
+    LEAP,
+    NEXT_END,
+    NO_COPY,
+    PREFILLS,
+    QUEUE,
+    SINGLE,
+    SPECIALS,
+    STARTS,
+    STATIC,
+    SYNC_NEXT,
+    SYNCS,
+)
+from lumen_policy.replay.kernel.structures import heap_pop, tree_update
+
+__all__ = ["boundary", "chunk_and_run", "close_run", "cut", "end_run", "look", "push_gap"]
+
+
+@compile_inline
+def look(s: Any, i: int) -> None:
+    """Let worker i look at its queue when this instant's events are done (or at its next boundary)."""
+    g = s.g[0]
+    w = s.workers[i]
+    if w.pending == 0:
+        w.pending = 1
+        s.by_worker[STARTS, g.starts] = i
+        g.starts += 1
+
+
+@compile_inline
+def push_gap(s: Any, end: int, gap: int, growth: int, steps: int, sequences: int) -> None:
+    """Log ``sequences`` gaps at each of ``steps`` decode steps."""
+    g = s.g[0]
+    record = s.gaps[g.gaps]
+    record.end = end
+    record.gap = gap
+    record.growth = growth
+    record.steps = steps
+    record.sequences = sequences
+    g.gaps += 1
+
+
+@compile_inline
+def boundary(w: Any, t: int) -> tuple[int, int]:
+    """The first boundary of a stretch at or after t: (iterations done, its time)."""
+    count = 1
+    duration = w.run_first
+    end = w.run_start + duration
+    while end < t and count < 24:
+        duration += w.run_growth
+        end += duration
+        count += 1
+    if end < t:
+        low, high = count, w.run_count  # the boundary lies in (low, high]
+        while high - low > 1:
+            middle = (low + high) >> 1
+            if w.run_start + middle * w.run_first + w.run_growth * ((middle * (middle - 1)) >> 1) < t:
+                low = middle
+            else:
+                high = middle
+        count = high
+        end = w.run_start + count * w.run_first + w.run_growth * ((count * (count - 1)) >> 1)
+    return count, end
+
+
+@compile_inline
+def close_run(s: Any, i: int, count: int, end: int) -> None:
+    """Book ``count`` plain decode iterations of worker i, the last of which ended at ``end``."""
+    g = s.g[0]
+    w = s.workers[i]
+    decodes = w.run_decodes
+    g.iterations += count
+    if count > 1:
+        g.leaps += count
+        g.leap_count += 1
+    g.decode_tokens += decodes * count
+    if w.run_pages_done == 0:
+        w.used += opened_pages(s, i, count)
+    first_end = w.run_start + w.run_first
+    stall = w.run_start - w.last_decode_end if g.prefill_first != 0 else 0
+    if decodes > w.odd:
+        push_gap(s, first_end, w.run_first + stall, w.run_growth, count, decodes - w.odd)
+    if w.odd > 0:
+        for j in range(w.decoding):
+            q = s.requests[s.batches[COMPLETIONS, i, j] & 0xFFFFFFFF]
+            if q.odd != 0:
+                push_gap(s, first_end, first_end - q.last, 0, 1, 1)
+                q.odd = 0
+                q.last = first_end
+                if q.log >= 0:
+                    s.interruptions[q.log].next = first_end
+                    q.log = -1
+        w.odd = 0
+    w.steps += count
+    w.context += decodes * count
+    w.last_decode_end = end
+
+
+@compile_inline
+def cut(s: Any, i: int, t: int) -> None:
+    """End a leap at its first boundary at or after t; at t itself the worker is idle afterwards."""
+    g = s.g[0]
+    w = s.workers[i]
+    count, end = boundary(w, t)
+    if count >= w.run_count:
+        return
+    if g.tracking != 0:
+        follow(s, t)
+        w.sync_left = count - (w.run_count - w.sync_left)
+        if w.sync_left == 0:
+            s.by_worker[SYNC_NEXT, i] = FAR
+            tree_update(s.trees[SYNCS], s.by_worker[SYNC_NEXT], i)
+    w.run_count = count
+    if end == t:
+        close_run(s, i, count, t)
+        w.mode = IDLE
+        s.by_worker[NEXT_END, i] = FAR
+    else:
+        s.by_worker[NEXT_END, i] = end
+    tree_update(s.trees[ENDS], s.by_worker[NEXT_END], i)
+
+
+@compile_inline
+def _finish(s: Any, i: int, r: int, pages: int, t: int) -> None:
+    w = s.workers[i]
+    q = s.requests[r]
+    release(s, r, t)
+    w.used -= pages
+    s.by_worker[QUEUE, i] -= 1
+    s.by_worker[KV_TOKENS, i] -= q.prompt + q.output
+    q.delivered = q.output
+    q.last = t
+    q.state = DONE
+
+
+@compile_inline
+def _end_chunks(s: Any, i: int, t: int) -> None:
+    """Book the prefill chunks of an iteration; requests whose last chunk ran deliver a token."""
+    g = s.g[0]
+    w = s.workers[i]
+    kept = 0
+    for j in range(w.prefilling):
+        r = s.batches[PREFILLS, i, j]
+        q = s.requests[r]
+        chunk = q.chunk
+        if chunk > 0:
+            q.chunk = 0
+            before = q.kv
+            q.kv = before + chunk
+            g.prefill_tokens += chunk
+            if q.high > before:
+                q.recomputed += min(q.kv, q.high) - before
+            if q.kv > q.high:
+                q.high = q.kv
+            if q.kv == q.prompt + q.delivered:
+                if q.delivered == 0:
+                    q.first = t
+                else:
+                    push_gap(s, t, t - q.last, 0, 1, 1)
+                if q.log >= 0:
+                    s.interruptions[q.log].next = t
+                    q.log = -1
+                q.delivered += 1
+                q.last = t
+                s.by_worker[KV_TOKENS, i] += 1
+                if q.delivered == q.output:
+                    _finish(s, i, r, q.held_pages, t)
+                else:
+                    join_decode(s, i, r)
+                    if g.prefill_first != 0:
+                        q.odd = 1
+                        w.odd += 1
+                    if q.holder >= 0:
+                        if q.growth == NO_COPY:
+                            q.growth = STATIC
+                        s.scratch[SPECIALS, g.specials] = r
+                        g.specials += 1
+                continue
+        s.batches[PREFILLS, i, kept] = r
+        kept += 1
+    w.prefilling = kept
+
+
+@compile_inline
+def end_run(s: Any, i: int, t: int) -> None:
+    """The stretch of worker i ends as planned (a drafted pass has been booked before)."""
+    g = s.g[0]
+    w = s.workers[i]
+    mode = w.mode
+    w.mode = IDLE
+    s.by_worker[NEXT_END, i] = FAR
+    tree_update(s.trees[ENDS], s.by_worker[NEXT_END], i)
+    if g.tracking != 0:
+        follow(s, t - 1)
+    if w.run_decodes == 0:
+        g.iterations += 1
+    elif w.pass_k == 0:
+        close_run(s, i, w.run_count, t)
+    w.pass_k = 0
+    g.plain_assisted_passes += w.plain_assisted
+    w.plain_assisted = 0
+    g.vetoed_passes += w.vetoed
+    w.vetoed = 0
+    if mode == SINGLE:
+        _end_chunks(s, i, t)
+    heap = s.batches[COMPLETIONS, i]
+    while w.decoding > 0 and (heap[0] >> 32) == w.steps:
+        r = heap[0] & 0xFFFFFFFF
+        heap_pop(heap, w.decoding)
+        w.decoding -= 1
+        q = s.requests[r]
+        if q.odd != 0:
+            q.odd = 0
+            w.odd -= 1
+        _finish(s, i, r, leave_decode(s, i, r), t)
+
+
+@compile_inline
+def chunk_and_run(s: Any, i: int, t: int, decodes: int, rows: int, context: int, extra_ps: int) -> None:
+    """Fill the rest of the token budget with prefill chunks and start worker i's next iteration or leap.
+
+    Args:
+        s: the state.
+        i: the worker.
+        t: now.
+        decodes: decoding requests that run.
+        rows: their tokens (verified ones count their drafts), which are also their LM head rows.
+        context: context tokens read by them.
+        extra_ps: draft and round trip of a drafted pass.
+    """
+    g = s.g[0]
+    w = s.workers[i]
+    left = g.token_budget - rows
+    tokens = rows
+    pairs = 0
+    last_chunks = 0
+    for j in range(w.prefilling):
+        if left <= 0:
+            break
+        q = s.requests[s.batches[PREFILLS, i, j]]
+        rest = q.prompt + q.delivered - q.kv
+        chunk = min(left, rest)
+        q.chunk = chunk
+        pairs += chunk * q.kv + ((chunk * (chunk + 1)) >> 1)
+        tokens += chunk
+        left -= chunk
+        if chunk == rest:
+            last_chunks += 1
+    if tokens == 0:
+        return
+    duration = (
+        s.tables[g.at_token + tokens]
+        + s.tables[g.at_lm_head + rows + last_chunks]
+        + g.pair_ps * pairs
+        + g.context_ps * context
+        + g.sequence_ps * decodes
+        + extra_ps
+    )
+    count = 1
+    growth = 0
+    w.mode = SINGLE
+    if w.prefilling == 0 and w.drafter < 0 and w.pass_k == 0:
+        w.mode = LEAP
+        if w.odd == 0 and w.run_pages_done == 0 and (g.prefill_first == 0 or w.last_decode_end == t):
+            count = (s.batches[COMPLETIONS, i, 0] >> 32) - w.steps
+            growth = g.context_ps * decodes
+            free = g.pool_pages - w.used
+            if decodes * ((count + 15) >> 4) > free:
+                low, high = 1, count + 1  # low fits, high may not
+                while high - low > 1:
+                    middle = (low + high) >> 1
+                    if opened_pages(s, i, middle) <= free:
+                        low = middle
+                    else:
+                        high = middle
+                count = low
+    end = t + count * duration + growth * ((count * (count - 1)) >> 1)
+    w.run_start = t
+    w.run_first = duration
+    w.run_growth = growth
+    w.run_count = count
+    w.run_decodes = decodes
+    s.by_worker[NEXT_END, i] = end
+    tree_update(s.trees[ENDS], s.by_worker[NEXT_END], i)
+    if g.tracking != 0:
+        w.sync_duration = duration
+        w.sync_growth = growth
+        w.sync_left = count
+        w.sync_steps = w.steps
+        w.sync_decodes = decodes
+        s.by_worker[SYNC_NEXT, i] = t + duration
+        tree_update(s.trees[SYNCS], s.by_worker[SYNC_NEXT], i)
+        if t + duration < g.sync_min:
+            g.sync_min = t + duration
