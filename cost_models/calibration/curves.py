@@ -15,7 +15,7 @@ FloatArray = npt.NDArray[np.float64]
 
 _TILE_TOKENS = 64
 _WIDE_FROM_TOKENS, _WIDE_TOKENS = 4096, 256
-_TOP_SHARE = 0.9
+_TOP_SHARE = 0.875
 _KNOTS = 14
 _ROBUST_SCALE = 0.02
 
@@ -65,7 +65,7 @@ def fit_tile_curve(tokens: FloatArray, seconds: FloatArray, *, kind: Kind, sourc
     median of its samples brought to its end by the common slope; levels do not decrease (isotonic regression).
     Up to 64 tokens, where decodes live, each count has its own level; above 4096 a tile is 256 tokens. A tile
     without samples lies on the line between its neighbours. Beyond the last tile each token takes the seconds a
-    token of the largest tenth of the range, since time per token no longer falls there.
+    token of the range's largest eighth, since time per token no longer falls there.
 
     Args:
         tokens: shape (rows,), ≥ 1.
@@ -93,6 +93,8 @@ def fit_tile_curve(tokens: FloatArray, seconds: FloatArray, *, kind: Kind, sourc
         points.append((int(tile_end), float(level)))
     top = tokens >= _TOP_SHARE * tokens.max()
     beyond_s = float(np.median(seconds[top] / tokens[top]))
+    after = points[-1][0] + 1
+    points.append((after, max(points[-1][1], after * beyond_s)))
     return _curve(points, beyond_s, "token", kind, source)
 
 
