@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +49,12 @@ def choose_contenders(
 
 
 def compare_crashes(
-    workload: Workload, pairing: Pairing, contenders: Sequence[Contender], *, placebo: bool = False
+    workload: Workload,
+    pairing: Pairing,
+    contenders: Sequence[Contender],
+    *,
+    placebo: bool = False,
+    faults: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """One timeline under every policy: all measures of each.
 
@@ -58,6 +63,7 @@ def compare_crashes(
         pairing: of the timeline.
         contenders: the policies.
         placebo: also measure each policy's noise floor, for one more replay each.
+        faults: how a file of faults became the timeline.
     """
     entries: list[dict[str, Any]] = []
     legs: dict[str, float] = {}
@@ -86,6 +92,7 @@ def compare_crashes(
         "schema_version": SCHEMA_VERSION,
         "cluster": cluster_section(pairing),
         "trace": workload.describe(),
+        "faults": faults,
         "policies": entries,
         "cost": {"legs_cpu_s": legs},
     }

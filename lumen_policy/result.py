@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -37,9 +37,22 @@ __all__ = [
 
 
 def replay_document(
-    workload: Workload, pairing: Pairing, run: PairedRun, *, placebo: bool = False
+    workload: Workload,
+    pairing: Pairing,
+    run: PairedRun,
+    *,
+    placebo: bool = False,
+    faults: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The document of ``lumen-tune replay --json``; ``placebo`` adds the noise floor, for one more replay."""
+    """The document of ``lumen-tune replay --json``.
+
+    Args:
+        workload: cluster and trace.
+        pairing: of the timeline.
+        run: of the policy.
+        placebo: also measure the noise floor, for one more replay.
+        faults: how a file of faults became the timeline.
+    """
     summary = pairing.summary(run)
     floor = pairing.placebo(run) if placebo and pairing.crashes else None
     legs = {"fault_free": run.fault_free.cpu_s}
@@ -54,6 +67,7 @@ def replay_document(
         "schema_version": SCHEMA_VERSION,
         "cluster": cluster_section(pairing),
         "trace": workload.describe(),
+        "faults": faults,
         "policy": policy_section(run.policy),
         **measured_sections(summary, run, pairing, floor),
         "cost": {

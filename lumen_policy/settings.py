@@ -216,6 +216,26 @@ class Settings:
         (), "texts", "faults", "crash as TIME:WORKERS, seconds and worker numbers, e.g. 300:2,5; repeatable",
         reason="without one the run is fault-free",
     )
+    faults: str | None = _key(
+        None, "text", "faults", "file of faults, a schedule (CSV, JSON) or an event log in days; auto: none, see crash",
+        reason="without one the crashes are those of crash",
+    )
+    fault_days: str | None = _key(
+        None, "text", "faults", "window START:END of a log in days, mapped onto the trace; auto: all of it",
+        unit="days",
+        reason="the whole log, its acceleration said",
+    )
+    fault_nodes: str = _key(
+        "sample", "text", "faults",
+        "which nodes of a file become workers: a drawn sample, those with most faults, or all folded",
+        choices=("sample", "worst", "fold"),
+        reason="a sample keeps the rate of a node",
+    )
+    fault_nodes_watched: int | None = _key(
+        None, "int", "faults", "nodes the file watched, failed or not, to sample from; auto: those it names",
+        unit="nodes", at_least=1, at_most=10 ** 9,
+        reason="a log names only nodes that failed",
+    )
     detection_s: float | None = _key(
         None, "float", "faults", "fixed delay from crash to detection; auto: health checks (hang_… keys)",
         unit="s", at_least=0, at_most=1000000.0,

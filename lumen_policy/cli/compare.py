@@ -86,18 +86,18 @@ def _over_crashes(
 ) -> dict[str, Any]:
     from lumen_policy.cli.report import write_notices
     from lumen_policy.comparison import choose_contenders, compare_crashes
-    from lumen_policy.faults import parse_crashes
+    from lumen_policy.fault_schedule.stated import stated_crashes
     from lumen_policy.paired import Pairing
     from lumen_policy.policy_choice import POLICY_NAMES
     from lumen_policy.workload import prepare
 
-    crashes = parse_crashes(settings.crash)
     notices: list[str] = []
     workload = prepare(settings, notices)
-    pairing = Pairing(workload.cluster, workload.trace, crashes)
+    stated = stated_crashes(settings, span_ps=workload.trace.span_ps, notices=notices)
+    pairing = Pairing(workload.cluster, workload.trace, stated.crashes)
     contenders = choose_contenders(policies or POLICY_NAMES, settings, pairing, notices)
     write_notices(notices, quiet=quiet)
-    return compare_crashes(workload, pairing, contenders, placebo=placebo)
+    return compare_crashes(workload, pairing, contenders, placebo=placebo, faults=stated.faults)
 
 
 def _over_scenarios(
@@ -148,5 +148,5 @@ def _ablate(settings: Settings, policies: list[str], scenarios: str | None, *, q
 def _refuse_crashes(settings: Settings) -> None:
     from lumen_policy.errors import InputError
 
-    if settings.crash:
-        raise InputError("scenarios: exclude crash, since scenarios draw their own crashes")
+    if settings.crash or settings.faults is not None:
+        raise InputError("scenarios: exclude crash and faults, since scenarios draw their own crashes")

@@ -49,7 +49,7 @@ def _root(
 
 def _mount() -> None:
     """Adds every command module; each has a ``register(app)``."""
-    for name in ("replay", "compare", "tune", "policy", "trace", "costs", "calibrate", "config"):
+    for name in ("replay", "compare", "tune", "policy", "trace", "faults", "costs", "calibrate", "config"):
         import_module(f"lumen_policy.cli.{name}").register(app)
 
 

@@ -26,6 +26,7 @@ __all__ = [
 
 _QUANTILES = ("mean", "p50", "p90", "p99")
 _NOTHING = "–"
+_MOST_LISTED = 8
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -76,7 +77,16 @@ def replay_header(document: Mapping[str, Any]) -> list[str]:
         lines.append(f"          {count:,} rows dropped: {reason}")
     if "crashes" in cluster:
         crashes = [f"worker {crash['worker']} at {crash['time_s']:g} s" for crash in cluster["crashes"]]
-        lines.append("crashes   " + ("; ".join(crashes) or "none"))
+        more = f"; {len(crashes) - _MOST_LISTED:,} more" if len(crashes) > _MOST_LISTED else ""
+        lines.append("crashes   " + ("; ".join(crashes[:_MOST_LISTED]) + more or "none"))
+    if document.get("faults") is not None:
+        faults = document["faults"]
+        dropped = ", ".join(f"{count:,} {reason}" for reason, count in faults["dropped"].items())
+        lines.append(
+            f"faults    {faults['source']}: {faults['read']:,} read = {faults['replayed']:,} replayed "
+            f"({faults['zero_length']:,} of zero length) + dropped: {dropped or 'none'}"
+        )
+        lines += [f"          {line}" for line in faults["mapping"]]
     return lines
 
 
@@ -167,7 +177,7 @@ def impact_lines(impact: Mapping[str, Any]) -> list[str]:
 
 def _outage_lines(outages: list[dict[str, Any]]) -> list[str]:
     lines = []
-    for outage in outages:
+    for outage in outages[:_MOST_LISTED]:
         parts = [f"crash {number(outage['crash_s'], 1)} s", f"detected {number(outage['detection_s'], 1)} s"]
         if outage["draft_ready_s"] is not None:
             helped = outage["assist_target"]
@@ -175,6 +185,8 @@ def _outage_lines(outages: list[dict[str, Any]]) -> list[str]:
             parts.append(f"ready to draft for {whom} {number(outage['draft_ready_s'], 1)} s")
         parts.append(f"back {number(outage['rejoin_s'], 1)} s")
         lines.append(f"worker {outage['worker']:<3}{', '.join(parts)}")
+    if len(outages) > _MOST_LISTED:
+        lines.append(f"{len(outages) - _MOST_LISTED:,} more outages")
     return lines
 
 

@@ -41,7 +41,7 @@ def _replay(
 ) -> None:
     """Replay a trace under a recovery policy, paired with its fault-free run."""
     from lumen_policy.cli.report import write_document, write_notices
-    from lumen_policy.faults import parse_crashes
+    from lumen_policy.fault_schedule.stated import stated_crashes
     from lumen_policy.paired import Pairing
     from lumen_policy.policy_choice import choose_policy
     from lumen_policy.request_file import check_output, write_per_request
@@ -50,14 +50,14 @@ def _replay(
 
     if per_request is not None:
         check_output(per_request)
-    crashes = parse_crashes(settings.crash)
     notices: list[str] = []
     workload = prepare(settings, notices)
-    pairing = Pairing(workload.cluster, workload.trace, crashes)
+    stated = stated_crashes(settings, span_ps=workload.trace.span_ps, notices=notices)
+    pairing = Pairing(workload.cluster, workload.trace, stated.crashes)
     policy = choose_policy(settings.policy, settings, pairing, notices)
     write_notices(notices, quiet=quiet)
     run = pairing.run(policy)
-    document = replay_document(workload, pairing, run, placebo=placebo)
+    document = replay_document(workload, pairing, run, placebo=placebo, faults=stated.faults)
     if per_request is not None:
         write_per_request(per_request, run.faulty)
     outside = document.get("calibrated_range", {}).get("outside_share", 0)

@@ -50,7 +50,22 @@ def register(app: typer.Typer) -> None:
     app.command("rerun")(_rerun)
 
 
-@with_settings("cluster", "trace", "faults", "measures", "search", without=("crash", "rate_scale"))
+@with_settings(
+    "cluster",
+    "trace",
+    "faults",
+    "measures",
+    "search",
+    without=(
+        "crash",
+        "faults",
+        "fault_days",
+        "fault_nodes",
+        "fault_nodes_watched",
+        "mtbf_hours",
+        "rate_scale",
+    ),
+)
 def _tune(
     settings: Settings,
     *,
@@ -120,7 +135,9 @@ def _run(study: Study, *, jobs: int | None, random_search: bool, quiet: bool) ->
     from lumen_policy.tune.study import tune
 
     with progress(quiet=quiet) as shown:
-        return tune(study, jobs=jobs or _cpus(), random_search=random_search, progress=shown)
+        return tune(
+            study, jobs=_cpus() if jobs is None else jobs, random_search=random_search, progress=shown
+        )
 
 
 def _cpus() -> int:

@@ -355,6 +355,8 @@ def _refuse_searched(settings: Settings) -> None:
         raise InputError(f"policy: tune searches lumen's parameters, {settings.policy!r} has none")
     if settings.crash:
         raise InputError("crash: tune draws its own crashes; leave it out (victims, warmup_s)")
+    if settings.faults is not None:
+        raise InputError("faults: tune draws its own crashes; leave it out (victims, warmup_s)")
     if settings.rate_scale is not None:
         raise InputError("rate_scale: tune reaches its load by superposing copies; use load")
 

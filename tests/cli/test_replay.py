@@ -19,6 +19,7 @@ KEYS = {
     "schema_version",
     "cluster",
     "trace",
+    "faults",
     "policy",
     "requests",
     "ttft_s",
