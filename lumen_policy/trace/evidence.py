@@ -20,6 +20,7 @@ PLAUSIBLE_RATE_PER_S = (0.01, 1000.0)
 BLOCK_SIZES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
 _EXACT_FLOAT = 1 << 53
 _SUFFIXES = {"_s": "s", "_sec": "s", "_seconds": "s", "_ms": "ms", "_us": "us", "_ns": "ns"}
+_TICKS_PER_S = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _EPOCH = (0.95e9, 2.6e9)
 """Seconds since 1970 from 2000 to 2052: a number in this range, or 10³, 10⁶, 10⁹ times it, is a wall
 clock.
@@ -34,21 +35,26 @@ def time_unit_of(
 
     Args:
         column: its name in the file.
-        sample: its first value.
+        sample: its first value; it also has to be possible in the unit that the name states.
 
     Returns:
         A unit of `parse.UNITS` (irrelevant for dates) and the notes on how it was found.
     """
     if options.time_unit is not None:
         return options.time_unit, (f"times read as {options.time_unit} (as told)",)
-    for suffix, unit in _SUFFIXES.items():
-        if column.lower().endswith(suffix):
-            return unit, ()
+    named = next((unit for suffix, unit in _SUFFIXES.items() if column.lower().endswith(suffix)), None)
     try:
         value = float(str(sample))
     except ValueError:
-        return "s", ()
-    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6), ("ns", 1e9)):
+        return named or "s", ()
+    if named is not None:
+        if value / _TICKS_PER_S[named] > _EPOCH[1]:
+            raise InputError(
+                f"{file.path}: {column!r} begins at {str(sample)[:40]}, in {named} beyond the year 2052; "
+                "say --time-unit s, ms, us or ns"
+            )
+        return named, ()
+    for unit, factor in _TICKS_PER_S.items():
         if _EPOCH[0] <= value / factor <= _EPOCH[1]:
             return unit, (f"times read as {unit} since 1970 (from their size)",)
     raise InputError(

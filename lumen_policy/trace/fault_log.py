@@ -51,7 +51,7 @@ def read_fault_log(file: TraceFile) -> list[Fault]:
     """
     try:
         events = msgspec.json.decode(file.all(), type=list[_Event])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{file.path}: not a readable fault log: {error}") from error
     open_faults: dict[tuple[str, bytes], deque[int]] = defaultdict(deque)
     starts: list[tuple[str, float]] = []

@@ -101,7 +101,7 @@ def synthesise(
     if not 1 <= count <= 200_000_000:
         raise InputError(f"requests must be 1 … 200000000, not {count}")
     rate = donor.rate_per_s if rate_per_s is None else rate_per_s
-    if not rate:
+    if rate_per_s is None and not rate:
         raise InputError(f"{donor.source}: all requests arrive at once, so it has no rate; say --rate")
     if cv is None:
         gaps = np.diff(donor.arrival_ps).astype(np.float64)

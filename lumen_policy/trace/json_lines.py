@@ -50,7 +50,7 @@ def first_object(file: TraceFile) -> dict[str, object]:
     """The first line as a JSON object; empty where it is none."""
     try:
         value = msgspec.json.decode(file.head.split(b"\n", 1)[0])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 
@@ -102,7 +102,7 @@ class _Found:
             record = _record.decode(line)
             values = [_value(record.get(name)) for name in self.fields]
             ids = self._hash_ids(record)
-        except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
             self._refuse(number, f"not a readable record: {error}", "unreadable row")
             return
         for name, value in zip(self.fields, values, strict=True):

@@ -8,7 +8,7 @@ import numpy as np
 
 from lumen_policy.errors import InputError
 from lumen_policy.trace import keyed
-from lumen_policy.trace.table import PS_PER_S, Accounting, IntArray, Trace
+from lumen_policy.trace.table import MAX_SPAN_PS, PS_PER_S, Accounting, IntArray, Trace
 
 __all__ = ["limit", "rate_scale", "segment", "superpose", "window"]
 
@@ -35,9 +35,9 @@ def rate_scale(trace: Trace, factor: float) -> Trace:
     """
     if not 0 < factor < float("inf"):
         raise InputError(f"rate scale must be a positive finite number, not {factor}")
-    arrival = np.rint(trace.arrival_ps / float(factor))
-    if arrival[-1] > 2**62:
+    if trace.span_ps / factor > MAX_SPAN_PS:
         raise InputError(f"rate scale {factor} stretches {trace.source} beyond 90 days")
+    arrival = np.rint(trace.arrival_ps / float(factor))
     verb = "compressed" if factor >= 1 else "stretched"
     note = f"clock {verb}: rate × {factor:g}, times ÷ {factor:g}"
     return replace(trace, arrival_ps=arrival.astype(np.int64), accounting=trace.accounting.note(note))

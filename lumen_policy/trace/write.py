@@ -88,6 +88,9 @@ def write_trace(trace: Trace, path: str | Path, format: str) -> str | None:
     lost = None
     if trace.prefix is not None and format not in _JSON:
         lost = f"prefix hash ids are not part of format {format}; jsonl keeps them"
+    if path.exists() and not path.is_file():
+        # a device or folder must not be replaced by a file
+        raise InputError(f"{path}: cannot be written: exists and is no regular file")
     part = path.with_name(f"{path.name}.part")
     try:
         try:

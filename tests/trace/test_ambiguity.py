@@ -80,6 +80,30 @@ def test_unit_of_a_mapped_column(column: str, value: str, unit_ps: int | None, t
     assert trace.span_ps == unit_ps
 
 
+@pytest.mark.parametrize(("column", "value"), [("arrival_s", 1700000000000), ("t_ms", 1700000000000000000)])
+def test_a_wall_clock_finer_than_its_column_says_is_refused(column: str, value: int, tmp_path: Path) -> None:
+    path = tmp_path / "g.csv"
+    path.write_text(f"{column},prompt_tokens,output_tokens\n{value},1,1\n{value + 5000},1,1\n")
+    columns = {"arrival_s": column}
+    with pytest.raises(InputError, match="beyond the year 2052; say --time-unit"):
+        read_trace(path, options=ReadOptions(columns=columns))
+    assert read_trace(path, options=ReadOptions(columns=columns, time_unit="ms")).span_s == 5
+
+
+def test_a_deeply_nested_line_is_unreadable(tmp_path: Path) -> None:
+    path = tmp_path / "deep.jsonl"
+    path.write_text('{"a":' * 5000 + "1" + "}" * 5000 + "\n")
+    with pytest.raises(InputError, match="line 1: not a readable record"):
+        read_trace(path)
+    good = '{"arrival_s": 0, "prompt_tokens": 1, "output_tokens": 1}\n'
+    path.write_text(good + path.read_text() + good)
+    with pytest.raises(InputError, match="line 2: not a readable record"):
+        read_trace(path)
+    assert read_trace(path, options=ReadOptions(drop_unreadable=True)).accounting.dropped == {
+        "unreadable row": 1
+    }
+
+
 def test_block_size_from_the_lengths(tmp_path: Path) -> None:
     # 100 tokens with 4 ids: 32-token blocks, the only size that fits.
     trace = read_trace(hashed(tmp_path / "h.jsonl", [(100, [1, 2, 3, 4]), (33, [1, 5])]))

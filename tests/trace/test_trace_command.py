@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -134,6 +135,8 @@ def test_formats_are_listed() -> None:
         (["info", SAMPLES / "azure.csv", "--format", "x"], "unknown trace format"),
         (["convert", SAMPLES / "azure.csv", "out.dat"], "say the format with --to"),
         (["convert", SAMPLES / "lengths.csv", "out.csv"], "--arrivals"),
+        (["convert", SAMPLES / "azure.csv", os.devnull, "--to", "csv"], "no regular file"),
+        (["synth", "out.csv", "--rate", "0"], "rate_per_s must be a positive"),
         (["synth", "out.csv", "--cv", "0"], "cv must be a positive"),
     ],
 )

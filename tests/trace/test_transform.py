@@ -206,6 +206,7 @@ def test_extension_by_one_whole_block_is_the_trace_turned() -> None:
         (lambda t: rate_scale(t, 0.0), "positive finite"),
         (lambda t: rate_scale(t, float("nan")), "positive finite"),
         (lambda t: rate_scale(t, 1e-12), "beyond 90 days"),
+        (lambda t: rate_scale(t, 1e-300), "beyond 90 days"),
         (lambda t: window(t, 5.0, 5.0), "0 ≤ start < end"),
         (lambda t: window(t, -1.0, 5.0), "0 ≤ start < end"),
         (lambda t: window(t, 1e9, 2e9), "no requests"),

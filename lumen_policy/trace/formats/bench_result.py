@@ -81,7 +81,7 @@ def _decode(file: TraceFile) -> _Result:
     content = b"\n".join(lines)
     try:
         return msgspec.json.decode(content, type=_Result)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         if len(lines) > 1 and all(line.lstrip().startswith(b"{") for line in lines):
             raise InputError(
                 f"{file.path}: holds {len(lines)} benchmark results, one a line; give one of them"
