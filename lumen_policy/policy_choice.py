@@ -22,7 +22,7 @@ from lumen_policy.policies.lumen import (
 )
 from lumen_policy.policies.spec import NEVER, RecoveryPolicy
 from lumen_policy.policies.stop_and_restart import stop_and_restart
-from lumen_policy.policies.weights import decimal_text, parse_weight
+from lumen_policy.policies.weights import decimal_text, parse_weight, scaled_weights
 from lumen_policy.setting_key import near_match
 from lumen_policy.settings import Settings
 from lumen_policy.trace.table import Trace
@@ -80,6 +80,7 @@ def default_lumen(settings: Settings, pairing: Pairing) -> RecoveryPolicy:
     if alpha is None:
         per_request = Decimal(default_alpha(mean_request_pages(pairing.trace)))
         alpha = decimal_text(per_request * (parse_weight("beta", beta) or 1))
+        _check_default_alpha(alpha, beta, pairing.trace)
     k = settings.k
     if k is None:
         k = DEFAULT_K if pairing.cluster.draft is not None and settings.assist else 0
@@ -102,6 +103,18 @@ def default_lumen(settings: Settings, pairing: Pairing) -> RecoveryPolicy:
         return with_theta(settings.theta)
     probe = with_theta(NEVER)
     return with_theta(_theta_of(probe, pairing))
+
+
+def _check_default_alpha(alpha: str, beta: str, trace: Trace) -> None:
+    """Says where an α out of range comes from, for the user stated none."""
+    try:
+        scaled_weights(alpha, beta, NEVER)
+    except InputError as error:
+        longest = int((trace.prompt_tokens + trace.output_tokens).max())
+        raise InputError(
+            f"alpha: {alpha}, the default 1 / mean pages of a request, is out of range: the longest request of "
+            f"{trace.source} has {longest} tokens; cut the trace or state alpha"
+        ) from error
 
 
 def mean_request_pages(trace: Trace) -> Fraction:

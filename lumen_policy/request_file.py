@@ -19,6 +19,8 @@ def check_output(path: str) -> None:
     target = Path(path)
     if target.suffix not in _SUFFIXES:
         raise InputError(f"per_request: {path!r} does not end in {' or '.join(_SUFFIXES)}")
+    if target.exists() and not target.is_file():
+        raise InputError(f"per_request: {path!r} exists and is no regular file")
     if not target.parent.is_dir():
         raise InputError(f"per_request: {path!r}: the folder {str(target.parent)!r} does not exist")
 
@@ -42,4 +44,4 @@ def write_per_request(path: str, leg: Leg) -> None:
         temporary.replace(target)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise InputError(f"per_request: {path!r} cannot be written: {error.strerror}") from error
+        raise InputError(f"per_request: {path!r} cannot be written: {error.strerror or error}") from error

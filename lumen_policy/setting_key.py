@@ -82,7 +82,7 @@ class Key:
                 return None
             raise InputError(f"{self.name}: a value is needed")
         if self.kind == "texts":
-            if isinstance(value, str) or not all(isinstance(item, str) for item in value):
+            if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
                 raise InputError(f"{self.name}: {value!r} is not a list of texts")
             return tuple(value)
         if self.kind == "bool":

@@ -7,6 +7,7 @@ from typing import Any
 
 from lumen_policy.capacity import Capacity, capacity
 from lumen_policy.cluster import Cluster, resolve_cluster
+from lumen_policy.errors import InputError
 from lumen_policy.settings import Settings
 from lumen_policy.trace.table import Trace
 
@@ -61,10 +62,16 @@ def base_trace(settings: Settings) -> Trace:
     if settings.trace == BUILT_IN:
         from lumen_policy.trace.synthetic import REQUESTS, built_in_trace
 
+        if settings.format is not None:
+            raise InputError(f"format: {settings.format!r} is of a trace file, and none is given")
         return built_in_trace(requests=settings.limit or REQUESTS)
     from lumen_policy.trace.read import read_trace
 
-    return read_trace(settings.trace, format=settings.format, limit=settings.limit)
+    try:
+        return read_trace(settings.trace, format=settings.format, limit=settings.limit)
+    except InputError as error:
+        hint = " (an option of trace convert, whose output can be replayed)" if " --" in str(error) else ""
+        raise InputError(f"{error}{hint}") from error
 
 
 def longest_tokens(trace: Trace) -> int:

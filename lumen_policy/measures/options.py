@@ -91,6 +91,8 @@ class MeasureOptions:
             value = getattr(self, name)
             if value is not None:
                 _check(name, value, at_least=0, strict=True)
+        if self.horizon_s is not None and picoseconds(self.horizon_s) == 0:
+            raise InputError(f"horizon_s: found {self.horizon_s!r}, which is less than a picosecond")
 
 
 def default_horizon_ps(costs: ServingCosts, detection_ps: IntArray) -> int:

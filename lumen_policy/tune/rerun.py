@@ -56,7 +56,7 @@ def read_result(path: Path) -> EarlierRun:
         document = json.loads(path.read_bytes())
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not JSON: {error}") from None
     if not isinstance(document, dict) or document.get("kind") != "tune":
         raise InputError(f"{path}: not a result of lumen-tune tune")

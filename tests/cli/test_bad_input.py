@@ -46,6 +46,13 @@ CASES = {
         "alpha",
     ),
     "negative detection": (("replay", "--detection-s", "-1"), "detection_s"),
+    "horizon below the clock's resolution": (
+        ("replay", *SMALL, "--horizon-s", "1e-300", "--crash", "1:1"),
+        "picosecond",
+    ),
+    "rate scale beyond 90 days": (("replay", *SMALL, "--rate-scale", "1e-300"), "90 days"),
+    "format of no file": (("replay", "--format", "csv"), "no"),
+    "no processes": (("tune", "--jobs", "0", "--out", "never"), "jobs"),
     "zero horizon": (("replay", "--horizon-s", "0"), "horizon_s"),
     "negative seed": (("replay", "--seed", "-1"), "seed"),
     "crash without workers": (("replay", *SMALL, "--crash", "300"), "300:2,5"),
@@ -55,6 +62,7 @@ CASES = {
     "crash at no time": (("replay", *SMALL, "--crash", "nan:1"), "nan"),
     "crash twice at once": (("replay", *SMALL, "--crash", "3:1", "--crash", "3.0:1"), "twice"),
     "per-request of another type": (("replay", *SMALL, "--per-request", "out.xlsx"), ".parquet"),
+    "per-request onto a folder": (("replay", *SMALL, "--per-request", "folder.csv"), "no regular file"),
     "per-request into no folder": (("replay", *SMALL, "--per-request", "absent/out.csv"), "absent"),
     "pool without room": (("replay", *SMALL, "--kv-pages", "0"), "kv_pages"),
     "more pages than memory": (("replay", *SMALL, "--kv-pages", "9999999"), "kv_pages"),
@@ -85,6 +93,7 @@ def assert_one_line(err: str, expected: str) -> None:
 def test_one_line_and_exit_2(case: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments, expected = CASES[case]
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.csv").mkdir()
     ran = run(*arguments)
     assert ran.code == 2, ran.err
     assert ran.out == ""
@@ -97,6 +106,11 @@ TRACES = {
     "header alone": ("arrival_s,prompt_tokens,output_tokens\n", "no rows"),
     "missing column": ("arrival_s,prompt_tokens\n0,10\n", "output_tokens"),
     "unreadable number": ("arrival_s,prompt_tokens,output_tokens\n0,10,5\n1,ten,5\n", "line 3"),
+    "option of another command": ("when,prompt_tokens,output_tokens\n0,10,5\n", "trace convert"),
+    "default alpha out of range": (
+        "arrival_s,prompt_tokens,output_tokens\n0,1000000000,5\n1,10,5\n",
+        "1000000005 tokens",
+    ),
     "time that is none": ("arrival_s,prompt_tokens,output_tokens\n0,10,5\nnan,10,5\n", "line 3"),
 }
 
@@ -119,6 +133,8 @@ CONFIGS = {
     "nan": ("load = nan\n", "load"),
     "wrong type": ("workers = true\n", "workers"),
     "list for a text": ('model = ["qwen3-32b"]\n', "model"),
+    "number for a list": ("crash = 3\n", "crash"),
+    "table for a list": ('crash = { "3:1" = 1 }\n', "crash"),
     "text for a list": ('crash = "3:1"\n', "crash"),
 }
 
