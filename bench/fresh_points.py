@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 
+import msgspec
 import numpy as np
 
 from cost_models.calibration.device import open_device
 from cost_models.calibration.microbenchmarks import ModelBench, Point, grid_for
+from cost_models.calibration.profile import with_calibrations
 from cost_models.hardware import load_hardware
 from cost_models.hf_config import load_model
 from cost_models.iteration import iteration_model
@@ -49,8 +51,11 @@ def main() -> int:
     if calibration is None:
         print(f"{asked.profile} is not calibrated for {model.name} at TP {asked.tp}", file=sys.stderr)
         return 2
-    iteration = iteration_model(model, hardware, asked.tp)
-    host_s = float(iteration.tokens.seconds(0)) - float(calibration.linear.seconds(0))
+    # what the device runs: neither an engine's overhead nor other GPUs
+    on_device = msgspec.structs.replace(
+        calibration, overhead_s=msgspec.structs.replace(calibration.overhead_s, value=0.0), communication=None
+    )
+    iteration = iteration_model(model, with_calibrations(hardware, [on_device]), asked.tp)
     device = open_device(asked.device)
     bench = ModelBench(device, model, asked.tp, grid_for(asked.device, quick=False), full=False)
     errors = []
@@ -58,16 +63,13 @@ def main() -> int:
         _, measured = bench.seconds(point)
         counts = point.counts
         sequences = counts.get("sequences", 0)
-        predicted = (
-            float(
-                iteration.seconds(
-                    counts.get("tokens", sequences),
-                    pairs=counts.get("pairs", 0),
-                    context_tokens=counts.get("context_tokens", 0),
-                    sequences=sequences,
-                )
+        predicted = float(
+            iteration.seconds(
+                counts.get("tokens", sequences),
+                pairs=counts.get("pairs", 0),
+                context_tokens=counts.get("context_tokens", 0),
+                sequences=sequences,
             )
-            - host_s
         )
         errors.append(abs(predicted / measured - 1))
         print(

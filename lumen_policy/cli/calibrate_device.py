@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     import polars as pl
 
     from cost_models.calibration.device import Device
-    from cost_models.calibration.microbenchmarks import Point
+    from cost_models.calibration.microbenchmarks import Grid, ModelBench, Point
     from cost_models.hardware import HardwareProfile
+    from cost_models.model_spec import ModelSpec
     from lumen_policy.cli.calibrate import Stated
 
 __all__ = ["measure_profile"]
@@ -48,11 +49,11 @@ def measure_profile(
 
     Raises:
         CostModelError: no torch, no such device, or too few points left.
-        KeyboardInterrupt: after the samples measured so far were written.
+        KeyboardInterrupt: like any failure, after the samples measured so far were written.
     """
     from cost_models.calibration.device import open_device
     from cost_models.calibration.fit import FitOptions, fit_calibration
-    from cost_models.calibration.microbenchmarks import ModelBench, grid_for
+    from cost_models.calibration.microbenchmarks import grid_for
     from cost_models.calibration.profile import measured_profile
     from cost_models.calibration.samples import write_samples
     from cost_models.calibration.transfers import TransferBench
@@ -71,14 +72,14 @@ def measure_profile(
     try:
         grid = grid_for(device_name, quick=quick)
         for spec in models:
-            bench = ModelBench(device, spec, settings.tp, grid, full=full)
+            bench = run.bench(spec, settings.tp, grid, full=full)
             kernel = bench.attention.kernel
             run.measure(spec.name, bench.points(), bench.seconds)
             del bench
             device.free()
         transfers = TransferBench(device, model, settings.tp, Path(out).resolve().parent, quick=quick)
         run.measure(model.name, transfers.points(), transfers.seconds)
-    except KeyboardInterrupt:
+    except BaseException:
         if run.rows:
             write_samples(run.samples(kernel), samples_path)
             print(
@@ -108,6 +109,22 @@ class _Run:
     def __init__(self, device: Device, notices: list[str], *, quiet: bool) -> None:
         self._device, self._notices, self._quiet = device, notices, quiet
         self.rows: list[dict[str, Any]] = []
+
+    def bench(self, model: ModelSpec, tensor_parallel: int, grid: Grid, *, full: bool) -> ModelBench:
+        """The model's weights: of all layers if asked and they fit, of one otherwise."""
+        from cost_models.calibration.microbenchmarks import ModelBench
+        from cost_models.errors import CostModelError
+
+        try:
+            return ModelBench(self._device, model, tensor_parallel, grid, full=full)
+        except Exception as error:
+            if not self._device.out_of_memory(error):
+                raise
+        self._device.free()
+        if not full:
+            raise CostModelError(f"{model.name}: no memory for the weights of one layer")
+        self._notices.append(f"{model.name}: no memory for all layers, one is measured")
+        return self.bench(model, tensor_parallel, grid, full=False)
 
     def measure(self, model: str, points: list[Point], seconds: Callable[[Point], tuple[str, float]]) -> None:
         """Measures points one by one; one without room is skipped and said."""

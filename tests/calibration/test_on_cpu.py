@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -61,11 +62,11 @@ def test_measured_profile_serves_a_replay(run: Run, configs: tuple[str, str], tm
     model = load_model(configs[0], [])
     iteration = iteration_model(model, hardware, 1)
     decode = samples.filter((pl.col("kind") == "decode") & (pl.col("model") == "served"))
-    for row in decode.iter_rows(named=True):
-        predicted = iteration.seconds(
-            row["sequences"], context_tokens=row["context_tokens"], sequences=row["sequences"]
-        )
-        assert 0.1 < float(predicted) / row["seconds"] < 10
+    ratios = [
+        float(iteration.seconds(batch, context_tokens=context, sequences=batch)) / seconds
+        for batch, context, seconds in decode.select("sequences", "context_tokens", "seconds").iter_rows()
+    ]
+    assert 0.2 < statistics.median(ratios) < 5
 
     served, draft = configs
     replay = run(
@@ -107,6 +108,23 @@ def test_interrupted_and_short_of_memory(
     assert not (tmp_path / "cpu.json").exists()
 
 
+def test_a_failure_keeps_the_samples_too(
+    run: Run, configs: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = ModelBench.seconds
+
+    def seconds(bench: ModelBench, point: Point) -> tuple[str, float]:
+        if point.kind == "lm_head":
+            raise RuntimeError("the driver is gone")
+        return real(bench, point)
+
+    monkeypatch.setattr(ModelBench, "seconds", seconds)
+    ran = run("calibrate", "--device", "cpu", "--quick", *arguments(configs, tmp_path / "cpu.json"))
+    assert ran.code == 1
+    assert "the driver is gone" in ran.err
+    assert len(read_samples(str(tmp_path / "cpu.samples.parquet"))) == 14
+
+
 def test_a_point_without_room_is_skipped_and_said(
     run: Run, configs: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +158,37 @@ def test_all_layers_and_a_tensor_parallel_share(run: Run, configs: tuple[str, st
     assert calibration.communication is not None
     assert calibration.communication.kind == "published"
     assert calibration.linear.kind == "measured"
+
+
+def test_layers_that_do_not_all_fit_are_measured_one_at_a_time(
+    run: Run, configs: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = ModelBench.__init__
+
+    def init(bench: ModelBench, *arguments: Any, full: bool) -> None:
+        if full:
+            raise MemoryError
+        real(bench, *arguments, full=full)
+
+    monkeypatch.setattr(ModelBench, "__init__", init)
+    served, _ = configs
+    out = str(tmp_path / "cpu.json")
+    common = ("--device", "cpu", "--quick", "--model", served, "--draft", "none", "--tp", "1", "--out", out)
+    ran = run("calibrate", "--full", *common)
+    assert ran.code == 0, ran.err
+    assert "served: no memory for all layers, one is measured" in ran.err
+
+
+@pytest.mark.parametrize("command", ["calibrate", "replay"])
+def test_help_loads_neither_torch_nor_scipy(command: str) -> None:
+    script = (
+        "import sys\n"
+        "from lumen_policy.cli.main import main\n"
+        f"main([{command!r}, '--help'])\n"
+        "print({'torch', 'scipy', 'polars', 'numpy'} & set(sys.modules), file=sys.stderr)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stderr == "set()\n"
 
 
 def test_other_commands_load_no_torch() -> None:
