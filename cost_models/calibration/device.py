@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import platform
+import re
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -119,9 +120,10 @@ class Device:
 
 def _driver() -> str:
     try:
-        return Path("/proc/driver/nvidia/version").read_text().split("  ")[2].strip()
-    except (OSError, IndexError):
+        found = re.search(r"\b\d{3}\.\d+(\.\d+)?\b", Path("/proc/driver/nvidia/version").read_text())
+    except OSError:
         return "unknown"
+    return "unknown" if found is None else found.group()
 
 
 def open_device(name: str) -> Device:

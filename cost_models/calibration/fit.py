@@ -362,8 +362,11 @@ def _keys(rows: _Rows) -> FloatArray:
 def _tested(
     fitter: _Fitter, table: _Table, whole: _Table, out: dict[str, np.ndarray[tuple[int], np.dtype[np.bool_]]]
 ) -> Iterator[tuple[str, FloatArray]]:
-    """(kind, relative errors of its held-out rows) of a fit on the others."""
-    terms = fitter.fit({kind: rows.where(~out[kind]) for kind, rows in table.items()})
+    """(kind, relative errors of its held-out rows) of a fit on the others; none if a kind is held out whole."""
+    kept = {kind: rows.where(~out[kind]) for kind, rows in table.items()}
+    if not all(len(rows) for rows in kept.values()):
+        return
+    terms = fitter.fit(kept)
     for kind, rows in whole.items():
         test = rows.where(out[kind])
         if len(test):

@@ -63,7 +63,7 @@ def operator_samples(
     if tables.attention is None:
         notes.append("no attention table: attention comes from the base profile's efficiencies")
     else:
-        parts.append(_attention(tables.attention, model, tensor_parallel))
+        parts.append(_attention(tables.attention, model, tensor_parallel, notes))
     if tables.all_reduce is not None:
         if tensor_parallel == 1:
             notes.append("TP 1 needs no all-reduce: the table is not used")
@@ -151,7 +151,7 @@ def _linear(path: str, model: ModelSpec, tensor_parallel: int) -> pl.DataFrame:
     return checked(samples, path)
 
 
-def _attention(path: str, model: ModelSpec, tensor_parallel: int) -> pl.DataFrame:
+def _attention(path: str, model: ModelSpec, tensor_parallel: int, notes: list[str]) -> pl.DataFrame:
     needed = ("prefill_chunk_size", "kv_cache_size", "batch_size", "num_tensor_parallel_workers")
     table = _read(path, (*needed, _median("attn_prefill"), _median("attn_decode")))
     _check_shape(
@@ -185,8 +185,17 @@ def _attention(path: str, model: ModelSpec, tensor_parallel: int) -> pl.DataFram
                 (pl.col(_median("attn_decode")) * (_MS * model.layers)).alias("seconds"),
             )
         )
-    # an operator below the profiler's resolution reads 0
-    samples = pl.concat(parts, how="diagonal_relaxed").filter(pl.col("seconds") > 0)
+    left = len(rows) - sum(len(part) for part in parts)
+    if left:
+        notes.append(f"{left:,} attention rows of several prompts at once are not used")
+    if not parts:
+        raise CostModelError(f"{path}: no rows of one prompt's chunk and none of a decode")
+    samples = pl.concat(parts, how="diagonal_relaxed")
+    timed = samples.filter(pl.col("seconds") > 0)
+    if len(timed) < len(samples):
+        dropped = len(samples) - len(timed)
+        notes.append(f"{dropped:,} attention rows of 0 ms, below the profiler's resolution, are not used")
+    samples = timed
     return checked(samples, path)
 
 

@@ -71,15 +71,20 @@ def test_attention_counts_pairs_and_contexts(tmp_path: Path) -> None:
         "time_stats.attn_prefill.median,time_stats.attn_decode.median,batch_size,prefill_chunk_size,"
         "kv_cache_size,num_tensor_parallel_workers\n"
         "0.5,,1,4,10,1\n"
+        "0.9,,2,4,10,1\n"
         ",0.25,8,0,32,1\n"
         ",0,8,0,64,1\n"
     )
     linear = linear_table(tmp_path / "mlp.csv", [(64, 1, 0.5)])
-    samples = operator_samples(OperatorTables(linear=linear, attention=str(path)), MODEL, 1, [])
+    notes: list[str] = []
+    samples = operator_samples(OperatorTables(linear=linear, attention=str(path)), MODEL, 1, notes)
     prefill, decode = of_kind(samples, "attention_prefill"), of_kind(samples, "attention_decode")
     assert prefill.select("tokens", "pairs").rows() == [(4, 4 * 10 + 4 * 5 // 2)]
     assert prefill["seconds"].to_list() == pytest.approx([1e-3])
-    # a time below the profiler's resolution is no sample
+    assert notes == [
+        "1 attention rows of several prompts at once are not used",
+        "1 attention rows of 0 ms, below the profiler's resolution, are not used",
+    ]
     assert decode.select("sequences", "context_tokens").rows() == [(8, 256)]
     assert decode["seconds"].to_list() == pytest.approx([0.5e-3])
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cost_models.calibration.fit import fit_calibration
 from cost_models.calibration.profile import with_calibrations
+from cost_models.calibration.samples import checked
 from cost_models.hardware import load_hardware
 from cost_models.iteration import iteration_model
 
@@ -75,3 +79,38 @@ def test_exact_samples_leave_no_error() -> None:
         found = errors[form].p90_error
         assert found is not None
         assert found < 1e-3, form
+
+
+def test_all_reduces_become_communication_of_all_layers() -> None:
+    """2 all-reduces a layer of tokens · hidden · 2 bytes, each 10 µs + bytes at 100 GB/s."""
+    known = Known(weights_s=1e-3, token_s=1e-4, pair_s=1e-8, context_s=1e-7, sequence_s=1e-5)
+    sizes = [2**i for i in range(9, 24)]
+    reduces = pl.DataFrame(
+        {
+            "kind": ["all_reduce"] * len(sizes),
+            "bytes": sizes,
+            "seconds": [1e-5 + size / 1e11 for size in sizes],
+        }
+    )
+    samples = pl.concat([component_samples(known), checked(reduces, "synthetic")])
+    fitted = fit_calibration(samples, TINY, 2, BASE, OPTIONS, [])
+    assert fitted.communication is not None
+    for tokens in (1, 100, 2048, 30000):
+        expected = 2 * 4 * (1e-5 + tokens * 256 * 2 / 1e11)
+        assert float(fitted.communication.seconds(tokens)) == pytest.approx(expected, rel=0.01), tokens
+    assert fit_calibration(component_samples(known), TINY, 2, BASE, OPTIONS, []).communication is None
+    published = fit_calibration(
+        component_samples(known), TINY, 2, BASE, replace(OPTIONS, base_communication=True), []
+    ).communication
+    assert published is not None
+    latency, rate = BASE.all_reduce_latency_s.at(2), BASE.all_reduce_bytes_per_s.at(2)
+    expected_s = float(2 * 4 * (latency + 100 * 256 * 2 / rate))
+    assert float(published.seconds(100)) == pytest.approx(expected_s, rel=1e-4)
+
+
+def test_samples_of_one_size_are_fitted_without_errors_beyond() -> None:
+    rows = pl.DataFrame({"kind": ["linear"] * 8, "tokens": [64] * 8, "seconds": [1e-3] * 8})
+    fitted = fit_calibration(checked(rows, "synthetic"), TINY, 1, BASE, OPTIONS, [])
+    assert float(fitted.linear.seconds(64)) == pytest.approx(1e-3)
+    assert float(fitted.linear.seconds(128)) == pytest.approx(2e-3, rel=1e-5)
+    assert fitted.errors["linear"].extrapolated_median_error is None
