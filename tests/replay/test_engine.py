@@ -50,6 +50,7 @@ def test_the_good_input_is_good() -> None:
         ({"workers": 0}, "workers: 0"),
         ({"workers": 10**6}, "workers: 1000000"),
         ({"max_batch": 0}, "max_batch: 0"),
+        ({"max_batch": 10**5}, "max_batch: 100000"),
         ({"token_budget": -1}, "token_budget: -1"),
         ({"token_budget": 65}, "table ends at 64, below 65"),
         ({"max_batch": 80}, "table ends at 64, below 80"),
