@@ -40,9 +40,7 @@ def _calibrate(
     settings: Settings,
     *,
     out: Annotated[str | None, typer.Option("--out", metavar="FILE", help="Profile to write.")] = None,
-    device: Annotated[
-        str, typer.Option("--device", metavar="cuda|cpu", help="What to measure. Default: cuda.")
-    ] = "cuda",
+    device: Annotated[str, typer.Option("--device", metavar="cuda|cpu", help="What to measure.")] = "cuda",
     quick: Annotated[bool, typer.Option("--quick", help="Fewer points, fewer repetitions.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Run all layers where they fit, not one.")] = False,
     from_samples: Annotated[
@@ -68,7 +66,7 @@ def _calibrate(
         ),
     ] = None,
     overhead_ms: Annotated[
-        float, typer.Option("--overhead-ms", metavar="X", help="Engine overhead of an iteration. Default: 0.")
+        float, typer.Option("--overhead-ms", metavar="X", help="Engine overhead of an iteration.")
     ] = 0.0,
     json: Json = False,
     quiet: Quiet = False,

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cost_models.calibrated import CalibratedRange
-from lumen_policy.replay.contract import NONE, PS_PER_S, ReplayInput, ReplayOutput
+from lumen_policy.replay.contract import NONE, PS_PER_S, IntArray, ReplayInput, ReplayOutput
 
 __all__ = ["OutsideRange", "outside_range"]
 
@@ -21,24 +21,23 @@ class OutsideRange:
 
     Found from the requests' times, not counted iteration by iteration: between a request's first and last
     token its context grows evenly; prompts run alone in chunks of the token budget; recomputed tokens and
-    drafted passes are left out.
+    drafted passes are left out. An interrupted request counts from its first token after the interruption.
 
     Attributes:
-        decode_s, prefill_s: worker-seconds with a decoding request; of prompts.
-        decode_outside_s: part of decode_s with more sequences, or more context tokens, than were measured.
-        prefill_outside_s: part of prefill_s in chunks of more tokens, or more pairs, than were measured.
+        busy_s: with a request on the worker.
+        decode_outside_s: with more decoding sequences, or more context tokens, than were measured.
+        prefill_outside_s: of prompts in chunks of more tokens, or more pairs, than were measured.
     """
 
-    decode_s: float
-    prefill_s: float
+    busy_s: float
     decode_outside_s: float
     prefill_outside_s: float
 
     @property
     def share(self) -> float:
-        """Outside seconds / all seconds; 0 for a replay that took no time."""
-        total = self.decode_s + self.prefill_s
-        return (self.decode_outside_s + self.prefill_outside_s) / total if total > 0 else 0.0
+        """Outside seconds / busy seconds, at most 1; 0 for a replay that took no time."""
+        outside_s = self.decode_outside_s + self.prefill_outside_s
+        return min(1.0, outside_s / self.busy_s) if self.busy_s > 0 else 0.0
 
 
 def outside_range(inp: ReplayInput, output: ReplayOutput, measured: CalibratedRange) -> OutsideRange:
@@ -49,19 +48,8 @@ def outside_range(inp: ReplayInput, output: ReplayOutput, measured: CalibratedRa
         measured: the largest iteration of the calibration; where attention was not measured (0 pairs or 0
             context tokens) it bounds nothing.
     """
-    decode_s, decode_outside_s = _decode(inp, output, measured)
-    prefill_s, prefill_outside_s = _prefill(inp, output, measured)
-    return OutsideRange(
-        decode_s=decode_s,
-        prefill_s=prefill_s,
-        decode_outside_s=decode_outside_s,
-        prefill_outside_s=prefill_outside_s,
-    )
-
-
-def _decode(inp: ReplayInput, output: ReplayOutput, measured: CalibratedRange) -> tuple[float, float]:
-    start = output.first_ps.copy()
-    context = inp.prompt_tokens + 1
+    first_ps, context = output.first_ps.copy(), inp.prompt_tokens + 1
+    begin_ps = np.where(output.first_ps == NONE, NONE, output.dispatch_ps)
     for request, next_ps, delivered in zip(
         output.interruption_request,
         output.interruption_next_ps,
@@ -69,31 +57,60 @@ def _decode(inp: ReplayInput, output: ReplayOutput, measured: CalibratedRange) -
         strict=True,
     ):
         if next_ps != NONE:
-            start[request] = next_ps
+            first_ps[request] = begin_ps[request] = next_ps
             context[request] = inp.prompt_tokens[request] + delivered + 1
-    rows = np.flatnonzero((start != NONE) & (output.last_ps > start))
+    return OutsideRange(
+        busy_s=_busy_s(output, begin_ps),
+        decode_outside_s=_decode_outside_s(inp, output, first_ps, context, measured),
+        prefill_outside_s=_prefill_outside_s(inp, output, measured),
+    )
+
+
+class _Sweep:
+    """Every begin and end of requests on their last workers, in order, worker after worker.
+
+    All requests of a worker have left before the next worker's events, so one running sum serves all.
+    """
+
+    def __init__(self, output: ReplayOutput, rows: IntArray, begin_ps: IntArray) -> None:
+        self.times = np.concatenate([begin_ps[rows], output.last_ps[rows]]) / PS_PER_S
+        worker = np.concatenate([output.worker[rows]] * 2)
+        self._order = np.lexsort((self.times, worker))
+        self._sign = np.repeat([1.0, -1.0], len(rows))[self._order]
+        self.times = self.times[self._order]
+        same = np.diff(worker[self._order]) == 0
+        self.length = np.where(same, np.diff(self.times), 0.0)
+
+    def running(self, values: FloatArray) -> FloatArray:
+        """Sum of a value over the requests that are there, after each event but the last."""
+        both = np.concatenate([values, values])[self._order]
+        return np.asarray(np.cumsum(self._sign * both)[:-1], dtype=np.float64)
+
+
+def _busy_s(output: ReplayOutput, begin_ps: IntArray) -> float:
+    rows = np.flatnonzero((begin_ps != NONE) & (output.last_ps > begin_ps))
     if not len(rows):
-        return 0.0, 0.0
-    start_s, end_s = start[rows] / PS_PER_S, output.last_ps[rows] / PS_PER_S
-    first = context[rows].astype(np.float64)
-    last = (inp.prompt_tokens[rows] + inp.output_tokens[rows]).astype(np.float64)
-    growth = (last - first) / (end_s - start_s)
-    at_zero = first - growth * start_s
-    times = np.concatenate([start_s, end_s])
-    worker = np.concatenate([output.worker[rows]] * 2)
-    sign = np.concatenate([np.ones(len(rows)), -np.ones(len(rows))])
-    order = np.lexsort((times, worker))
-    times, worker, sign = times[order], worker[order], sign[order]
-    # all requests of a worker have left before the next worker's events begin, so one running sum serves all
-    sequences = np.cumsum(sign)[:-1]
-    offset = np.cumsum(sign * np.concatenate([at_zero, at_zero])[order])[:-1]
-    slope = np.cumsum(sign * np.concatenate([growth, growth])[order])[:-1]
-    length = np.where((np.diff(worker) == 0) & (sequences > 0), np.diff(times), 0.0)
-    share = np.where(sequences > (measured.sequences or np.inf), 1.0, 0.0)
+        return 0.0
+    sweep = _Sweep(output, rows, begin_ps)
+    return float(sweep.length[sweep.running(np.ones(len(rows))) > 0.5].sum())
+
+
+def _decode_outside_s(
+    inp: ReplayInput, output: ReplayOutput, first_ps: IntArray, context: IntArray, measured: CalibratedRange
+) -> float:
+    rows = np.flatnonzero((first_ps != NONE) & (output.last_ps > first_ps))
+    if not len(rows):
+        return 0.0
+    sweep = _Sweep(output, rows, first_ps)
+    begin_s, end_s = first_ps[rows] / PS_PER_S, output.last_ps[rows] / PS_PER_S
+    growth = (inp.prompt_tokens[rows] + inp.output_tokens[rows] - context[rows]) / (end_s - begin_s)
+    at_zero = context[rows] - growth * begin_s
+    share = np.where(sweep.running(np.ones(len(rows))) > (measured.sequences or np.inf), 1.0, 0.0)
     if measured.context_tokens > 0:
-        low, high = offset + slope * times[:-1], offset + slope * times[1:]
+        offset, slope = sweep.running(at_zero), sweep.running(growth)
+        low, high = offset + slope * sweep.times[:-1], offset + slope * sweep.times[1:]
         share = np.maximum(share, _share_above(low, high, float(measured.context_tokens)))
-    return float(length.sum()), float((length * share).sum())
+    return float((sweep.length * share).sum())
 
 
 def _share_above(a: FloatArray, b: FloatArray, limit: float) -> FloatArray:
@@ -103,17 +120,14 @@ def _share_above(a: FloatArray, b: FloatArray, limit: float) -> FloatArray:
     return np.asarray(np.clip((high - limit) / width, 0.0, 1.0), dtype=np.float64)
 
 
-def _prefill(inp: ReplayInput, output: ReplayOutput, measured: CalibratedRange) -> tuple[float, float]:
+def _prefill_outside_s(inp: ReplayInput, output: ReplayOutput, measured: CalibratedRange) -> float:
     costs = inp.costs.target
     prompts, counts = np.unique(inp.prompt_tokens[output.first_ps != NONE], return_counts=True)
-    if not len(prompts):
-        return 0.0, 0.0
-    total = outside = 0.0
-    for cached in range(0, int(prompts[-1]), inp.token_budget):
+    outside = 0.0
+    for cached in range(0, int(prompts.max(initial=0)), inp.token_budget):
         chunk = np.clip(prompts - cached, 0, inp.token_budget)
         pairs = chunk * cached + chunk * (chunk + 1) // 2
-        seconds = np.where(chunk > 0, costs.token_ps[chunk] + costs.prefill_pair_ps * pairs, 0) / PS_PER_S
         beyond = (chunk > measured.tokens) | ((pairs > measured.pairs) & (measured.pairs > 0))
-        total += float((seconds * counts).sum())
-        outside += float((seconds * counts)[beyond].sum())
-    return total, outside
+        seconds = (costs.token_ps[chunk] + costs.prefill_pair_ps * pairs) / PS_PER_S * counts
+        outside += float(seconds[beyond].sum())
+    return outside
