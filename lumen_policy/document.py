@@ -20,21 +20,25 @@ SCHEMA_VERSION = 1
 def encode_document(document: Mapping[str, Any]) -> bytes:
     """JSON with sorted keys, two spaces of indent and one final newline; decimals as numbers.
 
+    Bytes of file names that are not UTF-8 are written as ``\\xff``.
+
     Raises:
         ReplayError: a number that is not finite, which JSON cannot hold.
     """
     plain = msgspec.to_builtins(document, builtin_types=(Decimal,), order="sorted")
-    _refuse_non_finite(plain, "")
+    plain = _checked(plain, "")
     encoder = msgspec.json.Encoder(order="sorted", decimal_format="number")
     return msgspec.json.format(encoder.encode(plain), indent=2) + b"\n"
 
 
-def _refuse_non_finite(value: Any, where: str) -> None:
+def _checked(value: Any, where: str) -> Any:
+    """The value with texts that UTF-8 can hold; no number that is not finite."""
     if isinstance(value, dict):
-        for name, item in value.items():
-            _refuse_non_finite(item, f"{where}.{name}")
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            _refuse_non_finite(item, f"{where}[{number}]")
-    elif isinstance(value, float) and not math.isfinite(value):
+        return {name: _checked(item, f"{where}.{name}") for name, item in value.items()}
+    if isinstance(value, list):
+        return [_checked(item, f"{where}[{number}]") for number, item in enumerate(value)]
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    if isinstance(value, float) and not math.isfinite(value):
         raise ReplayError(f"result{where}: {value} is not a finite number")
+    return value

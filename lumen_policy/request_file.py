@@ -37,10 +37,12 @@ def write_per_request(path: str, leg: Leg) -> None:
     frame = per_request_frame(leg.inputs, leg.output)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        if target.suffix == ".csv":
-            frame.write_csv(temporary)
-        else:
-            frame.write_parquet(temporary)
+        # an open file: polars takes no names that are not UTF-8
+        with temporary.open("wb") as stream:
+            if target.suffix == ".csv":
+                frame.write_csv(stream)
+            else:
+                frame.write_parquet(stream)
         temporary.replace(target)
     except OSError as error:
         temporary.unlink(missing_ok=True)

@@ -67,7 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")
+            # names of files need not be valid UTF-8
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         code: Any = app(args=arguments, standalone_mode=False)
         sys.stdout.flush()
@@ -76,6 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(_BAD_INPUT, str(error))
     except (KeyboardInterrupt, typer.Abort):
         return _fail(_INTERRUPTED, "interrupted")
+    except SystemExit:
+        # so typer ends where a closed pipe fails inside a command
+        return _BROKEN_PIPE
     except BrokenPipeError:
         # stdout is gone: let the interpreter's last flush go nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -45,7 +48,24 @@ def test_closed_pipe_is_quiet() -> None:
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
-    assert process.wait() != 2
+    assert process.wait() == 141
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="file names are Unicode there")
+def test_file_names_that_are_not_utf8(tmp_path: Path) -> None:
+    trace, table = (tmp_path / os.fsdecode(name) for name in (b"t\xff.csv", b"r\xff.csv"))
+    trace.write_text("arrival_s,prompt_tokens,output_tokens\n0,10,5\n")
+
+    def ran(*arguments: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+    replayed = ran("replay", trace, "--per-request", table, "--json", "--quiet")
+    assert replayed.returncode == 0, replayed.stderr
+    assert json.loads(replayed.stdout)["trace"]["source"] == "t\\xff.csv"
+    assert table.read_text().count("\n") == 2
+    assert json.loads(ran("trace", "info", trace, "--json").stdout)["source"] == "t\\xff.csv"
+    absent = ran("replay", tmp_path / os.fsdecode(b"absent\xff.csv"))
+    assert (absent.returncode, absent.stdout, absent.stderr.count("\n")) == (2, "", 1)
 
 
 def test_real_process_reports_bad_input() -> None:
