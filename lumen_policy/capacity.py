@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -28,7 +28,7 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         cpu_s: CPU seconds of the replay that found it, 0 where it came from the cache.
     """
 
-    worker_requests_per_s: float
+    worker_requests_per_s: Annotated[float, msgspec.Meta(gt=0)]
     cpu_s: float = 0.0
 
 

@@ -266,3 +266,18 @@ def test_load_states_the_rate_it_ran(run: Run, monkeypatch: pytest.MonkeyPatch, 
     again = run(*arguments).document
     assert without_cost(again) == without_cost(fresh)
     assert again["cost"]["legs_cpu_s"]["capacity"] == 0
+
+
+@pytest.mark.parametrize(
+    "damage", ["", "{}", '{"worker_requests_per_s": 0}', '{"worker_requests_per_s": -2.5}']
+)
+def test_a_damaged_capacity_in_the_cache_is_measured_anew(
+    damage: str, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LUMEN_TUNE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("lumen_policy.capacity._KEPT", {})
+    first = run("replay", "--limit", "200", "--load", "0.5", "--json").document
+    [kept] = (tmp_path / "capacity").iterdir()
+    kept.write_text(damage)
+    monkeypatch.setattr("lumen_policy.capacity._KEPT", {})
+    assert run("replay", "--limit", "200", "--load", "0.5", "--json").document["trace"] == first["trace"]
