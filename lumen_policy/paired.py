@@ -42,7 +42,7 @@ class PairedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceboRun:
-    """The noise floor of the measures, and what it cost."""
+    """The noise floor of the measures, and the CPU seconds it added."""
 
     measured: Placebo
     cpu_s: float
@@ -74,11 +74,11 @@ class Pairing:
         self.crashes = tuple(crashes)
         self.scenario = scenario
         self._fault_free: dict[tuple[int, ...], Leg] = {}
+        self._shaken: dict[tuple[int, ...], Leg] = {}
 
     def fault_free(self, policy: RecoveryPolicy) -> Leg:
         """The run without crashes; θ, τ, k and guard are irrelevant to it."""
-        codes = policy.codes(budget_pages=self.cluster.budget_pages)
-        key = (codes.placement, codes.token_weight, codes.request_weight)
+        key = self._placement(policy)
         if key not in self._fault_free:
             self._fault_free[key] = self._leg(policy, self.trace, ())
         return self._fault_free[key]
@@ -100,13 +100,17 @@ class Pairing:
     def placebo(self, run: PairedRun) -> PlaceboRun:
         """The measures of a run without crashes on jittered arrivals, as if it had this timeline.
 
-        One more replay: it costs what a fault-free run costs.
+        One more replay, shared as fault-free legs are: it costs what such a leg costs.
 
         Args:
             run: of a timeline with at least one crash.
         """
         shaken = jitter(self.trace, JITTER_PS, self.cluster.scenario_key(self.scenario))
-        leg = self._leg(run.policy, shaken, ())
+        key = self._placement(run.policy)
+        known = key in self._shaken
+        if not known:
+            self._shaken[key] = self._leg(run.policy, shaken, ())
+        leg = self._shaken[key]
         measured = placebo(
             run.faulty.inputs,
             rebased(leg.output, shaken.arrival_ps - self.trace.arrival_ps),
@@ -114,12 +118,17 @@ class Pairing:
             self.cluster.horizon_ps,
             self.cluster.measures.recovery,
         )
-        return PlaceboRun(measured=measured, cpu_s=leg.cpu_s)
+        return PlaceboRun(measured=measured, cpu_s=0.0 if known else leg.cpu_s)
 
     @property
     def fault_free_cpu_s(self) -> float:
         """CPU seconds of all fault-free legs so far."""
         return sum(leg.cpu_s for leg in self._fault_free.values())
+
+    def _placement(self, policy: RecoveryPolicy) -> tuple[int, ...]:
+        """All of a policy that a run without crashes depends on."""
+        codes = policy.codes(budget_pages=self.cluster.budget_pages)
+        return (codes.placement, codes.token_weight, codes.request_weight)
 
     def _leg(self, policy: RecoveryPolicy, trace: Trace, crashes: Sequence[Crash]) -> Leg:
         from lumen_policy.replay.engine import replay_timed

@@ -51,6 +51,29 @@ def test_decode_and_kv_by_hand() -> None:
     assert binding(*by_hand(7), 20 * S).resource == "none"
 
 
+def test_prefill_and_link_by_hand() -> None:
+    """A full iteration of 512 tokens takes 1 s; 4 decodes leave room for 508. Prefilled: request 0's prompt of
+    10 tokens and 498 recomputed ones: one full iteration in 20 s. Restored: one page in 2 s of 20 s.
+    """
+    inp, out = by_hand(8)
+    target = replace(
+        inp.costs.target, token_ps=np.arange(513) * (S // 512), lm_head_ps=np.zeros(9, dtype=np.int64)
+    )
+    inp = replace(inp, costs=replace(inp.costs, target=target, restore_ps=ints([0, 2 * S])))
+    out = replace(
+        out,
+        first_ps=ints([12 * S, 31 * S]),
+        recomputed_tokens=ints([498, 77]),
+        restored_tokens=ints([16, 0]),
+        interruption_request=ints([0, 1]),
+        interruption_restored=ints([1, 1]),
+        interruption_next_ps=ints([15 * S, 31 * S]),
+    )
+    uses = binding(inp, out, 20 * S)
+    assert uses.prefill == pytest.approx(0.05, rel=1e-9)
+    assert uses.link == pytest.approx(0.1)
+
+
 def test_an_empty_window_binds_nothing() -> None:
     inp, out = by_hand(8)
     late = replace(inp, crash_ps=ints([31 * S]))
