@@ -10,7 +10,16 @@ import numpy as np
 
 from cost_models.serving_costs import IterationCosts, ServingCosts
 from lumen_policy.errors import InputError, ReplayError
-from lumen_policy.replay.contract import PolicyCodes, ReplayInput, ReplayOutput, Status
+from lumen_policy.replay.contract import (
+    Placement,
+    PolicyCodes,
+    ReplayInput,
+    ReplayOutput,
+    Router,
+    Routing,
+    Scheduler,
+    Status,
+)
 from lumen_policy.replay.kernel import jit, loop
 from lumen_policy.replay.kernel.state import (
     COUNTERS,
@@ -32,6 +41,7 @@ _INT64_SAFE = 2**62
 _MOST_WORKERS = 4096
 _MOST_BATCH = 32_767
 _MOST_TOKENS = 2**30
+_LONGEST_ITERATION_PS = 2**58
 
 
 def replay(inputs: ReplayInput) -> ReplayOutput:
@@ -66,7 +76,9 @@ def replay_timed(inputs: ReplayInput) -> tuple[ReplayOutput, float]:
         elif status == loop.MORE_INTERRUPTIONS:
             state = state._replace(interruptions=_enlarged(state.interruptions, len(inputs.arrival_ps)))
         elif status == loop.TOO_LONG:
-            raise ReplayError("the replay ran past 100 days of simulated time: the load never drains")
+            raise ReplayError(
+                "the replay ran past 100 days of simulated time, or a worker never paused: the load never drains"
+            )
         else:
             return _output(inputs, state), cpu
 
@@ -76,9 +88,17 @@ def prepare() -> None:
     global _prepared  # noqa: PLW0603
     if _prepared:
         return
-    if not jit.is_compiled():
+    compiled = jit.is_compiled()
+    if not compiled:
         print("lumen-tune: compiling the replay kernel (once, about a minute) …", file=sys.stderr)
-    loop.run(allocate(_SMALLEST, 16), 8)
+    try:
+        loop.run(allocate(_SMALLEST, 16), 8)
+    except Exception:
+        if not compiled:
+            raise
+        print(f"lumen-tune: {jit.cache_directory()} is damaged: compiling again …", file=sys.stderr)
+        jit.forget()
+        loop.run(allocate(_SMALLEST, 16), 8)
     _prepared = True
 
 
@@ -145,7 +165,14 @@ def _enlarged(log: Any, extra: int) -> Any:
 
 def _check(inputs: ReplayInput) -> None:
     """What would break the kernel's integers is refused here, in words."""
-    costs, policy = inputs.costs, inputs.policy
+    _check_trace(inputs)
+    _check_worker(inputs)
+    _check_costs(inputs)
+    _check_faults(inputs)
+    _check_policy(inputs)
+
+
+def _check_trace(inputs: ReplayInput) -> None:
     n = len(inputs.arrival_ps)
     if n == 0:
         raise InputError("trace: no requests")
@@ -155,29 +182,100 @@ def _check(inputs: ReplayInput) -> None:
         raise InputError("trace: arrivals must be non-negative and in order")
     if inputs.arrival_ps[-1] > _SPAN_LIMIT_PS:
         raise InputError("trace: spans more than 90 days, the longest a replay can hold")
-    if inputs.prompt_tokens.max() >= _MOST_TOKENS or inputs.output_tokens.max() >= _MOST_TOKENS:
-        raise InputError(f"trace: a prompt or output of {_MOST_TOKENS} tokens or more")
     if inputs.prompt_tokens.min() < 1 or inputs.output_tokens.min() < 1:
         raise InputError("trace: prompt_tokens and output_tokens must be at least 1")
-    if inputs.workers > _MOST_WORKERS:
-        raise InputError(f"workers: {inputs.workers} is more than {_MOST_WORKERS}")
-    if inputs.max_batch > _MOST_BATCH:
-        raise InputError(f"max_batch: {inputs.max_batch} is more than {_MOST_BATCH}")
-    for name, value in (
-        ("workers", inputs.workers),
-        ("max_batch", inputs.max_batch),
-        ("token_budget", inputs.token_budget),
+    if inputs.prompt_tokens.max() >= _MOST_TOKENS or inputs.output_tokens.max() >= _MOST_TOKENS:
+        raise InputError(f"trace: a prompt or output of {_MOST_TOKENS} tokens or more")
+
+
+def _check_worker(inputs: ReplayInput) -> None:
+    for name, value, least, most in (
+        ("workers", inputs.workers, 1, _MOST_WORKERS),
+        ("max_batch", inputs.max_batch, 1, _MOST_BATCH),
+        ("token_budget", inputs.token_budget, 1, _MOST_TOKENS),
+        ("min_prefill_tokens", inputs.min_prefill_tokens, 0, _MOST_TOKENS),
+        ("pool_pages", inputs.costs.pool_pages, 1, _INT64_SAFE),
+        ("draft_pool_pages", inputs.costs.draft_pool_pages, 0, _INT64_SAFE),
+        ("scheduler", inputs.scheduler, 0, max(Scheduler)),
+        ("router", inputs.router, 0, max(Router)),
+        ("seed", inputs.seed, 0, 2**64 - 1),
     ):
-        if value < 1:
-            raise InputError(f"{name}: {value} is not at least 1")
+        if not least <= value <= most:
+            raise InputError(f"{name}: {value} is not from {least} to {most}")
+
+
+def _check_costs(inputs: ReplayInput) -> None:
+    costs, target = inputs.costs, inputs.costs.target
     widest = max(inputs.token_budget, inputs.max_batch)
-    for table, length in ((costs.target.token_ps, widest), (costs.target.lm_head_ps, widest)):
-        if len(table) <= length:
-            raise InputError(f"costs: an iteration table ends at {len(table) - 1}, below {length} tokens")
-    if np.any(costs.target.token_ps[1:] < 1):
-        raise InputError("costs: an iteration must last at least 1 ps")
-    longest = int((inputs.prompt_tokens.astype(np.int64) + inputs.output_tokens).max())
-    longest = min(longest, costs.pool_pages * 16)
+    for table in (target.token_ps, target.lm_head_ps):
+        if len(table) <= widest:
+            raise InputError(f"costs: an iteration table ends at {len(table) - 1}, below {widest} tokens")
+    if np.any(target.token_ps[1:] < 1) or np.any(target.lm_head_ps < 0):
+        raise InputError("costs: an iteration must last at least 1 ps, and the LM head no less than 0")
+    durations = {
+        "prefill_pair_ps": target.prefill_pair_ps,
+        "decode_context_ps": target.decode_context_ps,
+        "decode_sequence_ps": target.decode_sequence_ps,
+        "verify_context_ppm": costs.verify_context_ppm,
+        "draft_round_trip_ps": costs.draft_round_trip_ps,
+        "restart_ps": costs.restart_ps,
+        "full_load_ps": costs.full_load_ps,
+        "engine_init_ps": costs.engine_init_ps,
+        "draft_load_ps": costs.draft_load_ps,
+        "draft_init_ps": costs.draft_init_ps,
+        "restore_ps": int(costs.restore_ps.min()),
+    }
+    for name, value in durations.items():
+        if not 0 <= value <= _SPAN_LIMIT_PS // 8:
+            raise InputError(f"costs: {name} = {value} is negative or longer than 11 days")
+    if int(costs.restore_ps.max()) > _SPAN_LIMIT_PS // 8:
+        raise InputError("costs: a restore longer than 11 days")
+    context = min(_longest(inputs), _MOST_TOKENS)
+    batch_context = min(costs.pool_pages * 16, inputs.max_batch * context)
+    slowest = (
+        int(target.token_ps.max())
+        + int(target.lm_head_ps.max())
+        + target.prefill_pair_ps * inputs.token_budget * context
+        + target.decode_context_ps * batch_context
+        + target.decode_sequence_ps * inputs.max_batch
+    )
+    if slowest > _LONGEST_ITERATION_PS:
+        raise InputError(f"costs: an iteration could last {slowest / 1e12:.3g} s, more than 3 days")
+
+
+def _check_faults(inputs: ReplayInput) -> None:
+    times, workers, delays = inputs.crash_ps, inputs.crash_worker, inputs.detection_ps
+    if not len(times) == len(workers) == len(delays):
+        raise InputError("crash: times, workers and detection delays differ in number")
+    if len(times):
+        wrong = workers[(workers < 0) | (workers >= inputs.workers)]
+        if len(wrong):
+            raise InputError(f"crash: worker {int(wrong[0])} is not from 0 to {inputs.workers - 1}")
+        if times[0] < 0 or np.any(np.diff(times) < 0) or times[-1] > _SPAN_LIMIT_PS:
+            raise InputError("crash: times must be from 0 to 90 days and in order")
+        if np.any((np.diff(times) == 0) & (np.diff(workers) <= 0)):
+            raise InputError("crash: at one instant workers must ascend, each once")
+        if delays.min() < 0 or delays.max() > _SPAN_LIMIT_PS // 8:
+            raise InputError("detection: a delay is negative or longer than 11 days")
+    shots = inputs.snapshot_ps
+    if len(shots) and (shots[0] < 0 or np.any(np.diff(shots) <= 0)):
+        raise InputError("snapshot: instants must be non-negative and increasing")
+
+
+def _check_policy(inputs: ReplayInput) -> None:
+    costs, policy = inputs.costs, inputs.policy
+    for name, value, most in (
+        ("placement", policy.placement, max(Placement)),
+        ("routing", policy.routing, max(Routing)),
+        ("token_weight", policy.token_weight, _INT64_SAFE),
+        ("request_weight", policy.request_weight, _INT64_SAFE),
+        ("tau_tokens", policy.tau_tokens, 2**63 - 1),
+        ("budget_pages", policy.budget_pages, _INT64_SAFE),
+        ("k", policy.k, 64),
+    ):
+        if not 0 <= value <= most:
+            raise InputError(f"{name}: {value} is not from 0 to {most}")
+    longest = _longest(inputs)
     if policy.placement and len(costs.restore_ps) <= longest // 16:
         raise InputError(f"costs: the restore table ends below {longest} tokens")
     if policy.k > 0:
@@ -189,15 +287,16 @@ def _check(inputs: ReplayInput) -> None:
             raise InputError("costs: the draft's LM head table ends below the batch size")
         if inputs.expected_tokens.shape[1] <= policy.k or len(inputs.acceptance_threshold) < 1:
             raise InputError(f"acceptance: no expected tokens for k = {policy.k}")
-    if len(inputs.crash_worker) and not (
-        inputs.crash_worker.min() >= 0 and inputs.crash_worker.max() < inputs.workers
-    ):
-        raise InputError(f"crash: worker {int(inputs.crash_worker.max())} is not below {inputs.workers}")
-    most_held = min(
-        policy.budget_pages * 16, int((inputs.prompt_tokens + inputs.output_tokens).sum(dtype=np.int64))
-    )
-    if policy.token_weight * most_held + policy.request_weight * n > _INT64_SAFE:
+    total = int((inputs.prompt_tokens + inputs.output_tokens).sum(dtype=np.int64))
+    most_held = min(policy.budget_pages * 16, total)
+    if policy.token_weight * most_held + policy.request_weight * len(inputs.arrival_ps) > _INT64_SAFE:
         raise InputError("alpha/beta: so extreme that L does not fit 64 bits on this trace")
+
+
+def _longest(inputs: ReplayInput) -> int:
+    """Prompt + output of the longest request that fits a worker."""
+    longest = int((inputs.prompt_tokens.astype(np.int64) + inputs.output_tokens).max())
+    return min(longest, inputs.costs.pool_pages * 16)
 
 
 def _output(inputs: ReplayInput, state: State) -> ReplayOutput:

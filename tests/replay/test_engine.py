@@ -34,6 +34,10 @@ def test_the_good_input_is_good() -> None:
     assert (replay(replace(GOOD, **CRASH, **drafts(2))).status == Status.FINISHED).all()
 
 
+def crashes(times: list[int], workers: list[int], delays: list[int]) -> dict[str, Any]:
+    return {"crash_ps": ints(times), "crash_worker": ints(workers), "detection_ps": ints(delays)}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -62,6 +66,26 @@ def test_the_good_input_is_good() -> None:
             },
             "restore table ends below 21 tokens",
         ),
+        ({"costs": replace(COSTS, pool_pages=0)}, "pool_pages: 0"),
+        ({"costs": replace(COSTS, restart_ps=9 * 10**18)}, "restart_ps = 9000000000000000000"),
+        ({"costs": replace(COSTS, full_load_ps=-1)}, "full_load_ps = -1"),
+        ({"costs": replace(COSTS, restore_ps=ints([0, -5]))}, "restore_ps = -5"),
+        ({"costs": replace(COSTS, target=linear(10**16, 64))}, "more than 3 days"),
+        ({"router": 7}, "router: 7"),
+        ({"scheduler": -1}, "scheduler: -1"),
+        ({"seed": -1}, "seed: -1"),
+        ({"seed": 2**64}, "seed: 18446744073709551616"),
+        ({"min_prefill_tokens": -1}, "min_prefill_tokens: -1"),
+        (crashes([5, 3], [0, 0], [1, 1]), "in order"),
+        (crashes([-5], [0], [1]), "from 0 to 90 days"),
+        (crashes([5, 5], [0, 0], [1, 1]), "ascend"),
+        (crashes([5], [0], [-50]), "detection"),
+        (crashes([5], [0], [1, 2]), "differ in number"),
+        (crashes([5], [-1], [1]), "worker -1"),
+        ({"snapshot_ps": ints([5, 5])}, "snapshot"),
+        ({"policy": replace(make_policy(), budget_pages=-1)}, "budget_pages: -1"),
+        ({"policy": replace(make_policy(), token_weight=-1)}, "token_weight: -1"),
+        ({"policy": replace(make_policy(), routing=9)}, "routing: 9"),
         (drafts(1, costs=replace(COSTS, draft=None)), "need a draft model"),
         (drafts(1, costs=replace(COSTS, draft=linear(1, 10))), "draft's iteration table ends below 21"),
         (
@@ -70,7 +94,7 @@ def test_the_good_input_is_good() -> None:
         ),
         (drafts(2, expected_tokens=np.ones((1, 2))), "expected tokens for k = 2"),
         (drafts(2, acceptance_threshold=np.zeros(0, np.uint64)), "expected tokens for k = 2"),
-        ({**CRASH, "crash_worker": ints([2])}, "worker 2 is not below 2"),
+        ({**CRASH, "crash_worker": ints([2])}, "worker 2 is not from 0 to 1"),
         ({"policy": make_policy(token_weight=2**57)}, "alpha/beta"),
         ({"policy": make_policy(request_weight=2**61)}, "alpha/beta"),
     ],
@@ -92,8 +116,8 @@ def test_ninety_days_are_replayed() -> None:
 def test_a_replay_ends_before_its_clock_does() -> None:
     """INV-8: beyond 100 days of simulated time the replay fails, before int64 picoseconds end at 106."""
     for days, fails in ((100, False), (101, True)):
-        slow = make_costs(replace(linear(0, 4), token_ps=ints([0] + 4 * [days * DAY_PS])))
-        inputs = make_input([0], [1], [1], slow)
+        slow = make_costs(replace(linear(0, 4), token_ps=ints([0] + 4 * [DAY_PS])))
+        inputs = make_input([0], [1], [days], slow)
         if fails:
             with pytest.raises(ReplayError, match="100 days"):
                 replay(inputs)
@@ -207,3 +231,19 @@ def test_the_first_compilation_is_announced(
         assert captured.out == ""
         engine.prepare()
         assert capsys.readouterr().err == ""
+
+
+def test_long_decodes_stay_exact() -> None:
+    """INV-8: more than 2³¹ decode steps on one worker, in requests of 9·10⁸ tokens, are counted right."""
+    tokens, step_ps = 9 * 10**8, 10**6
+    costs = make_costs(linear(0, 64, step_ps), pool_pages=10**9)
+    inputs = make_input([0] * 3, [1] * 3, [tokens] * 3, costs, max_batch=1)
+    output = replay(inputs)
+    assert output.last_ps.tolist() == [tokens * step_ps * n for n in (1, 2, 3)]
+
+
+def test_a_decode_beyond_the_clock_fails() -> None:
+    """INV-8: a leap cannot carry the clock past int64."""
+    costs = make_costs(linear(0, 64, 2 * 10**10), pool_pages=10**9)
+    with pytest.raises(ReplayError, match="100 days"):
+        replay(make_input([0], [1], [9 * 10**8], costs, max_batch=1))

@@ -23,6 +23,9 @@ def join_decode(s: Any, i: int, r: int) -> None:
     w = s.workers[i]
     q = s.requests[r]
     context = q.prompt + q.delivered
+    if w.decoding == 0:  # nobody counts in steps: start anew, so that 32 bits last
+        w.steps = 0
+        w.sync_steps = 0
     q.state = DECODE
     q.offset = context - w.steps
     heap_push(s.batches[COMPLETIONS, i], w.decoding, ((w.steps + q.output - q.delivered) << 32) | r)

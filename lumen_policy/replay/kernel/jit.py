@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ __all__ = [
     "compile_cached",
     "compile_inline",
     "compile_plain",
+    "forget",
     "is_compiled",
     "source_digest",
 ]
@@ -53,6 +56,20 @@ def cache_directory() -> Path:
     return Path(base) / "kernel" / source_digest()[:24]
 
 
+def forget() -> None:
+    """Drop this version's compiled kernel."""
+    shutil.rmtree(cache_directory(), ignore_errors=True)
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
 def is_compiled() -> bool:
     """Whether a compiled kernel of this version lies in the cache."""
     return any(cache_directory().rglob("*.nbc"))
@@ -69,7 +86,12 @@ def compile_plain(function: Callable[..., Any]) -> Any:
 
 
 def compile_cached(function: Callable[..., Any]) -> Any:
-    """Compile an entry point whose machine code is kept on disk."""
+    """Compile an entry point whose machine code is kept on disk, or nowhere where that folder cannot be written.
+
+    numba would fall back to a folder beside the sources, whose watch misses edits of other files.
+    """
+    if not _writable(cache_directory()):
+        return numba.njit(**_OPTIONS)(function)
     config: Any = numba.config
     previous = config.CACHE_DIR
     config.CACHE_DIR = str(cache_directory())

@@ -17,6 +17,7 @@ from lumen_policy.replay.kernel.state import (
     FAR,
     IDLE,
     LEAP,
+    LIMIT_PS,
     NEXT_END,
     NEXT_RESTORE,
     RESTORES,
@@ -27,8 +28,6 @@ from lumen_policy.replay.kernel.stretch import chunk_and_run, cut, end_run, look
 __all__ = ["ENOUGH", "MORE_GAPS", "MORE_INTERRUPTIONS", "TOO_LONG", "run"]
 
 ENOUGH, MORE_GAPS, MORE_INTERRUPTIONS, TOO_LONG = 0, 1, 2, 3
-
-_LIMIT_PS = 8_640_000 * 10**12  # 100 days; int64 picoseconds end at 106
 
 
 @compile_inline
@@ -63,7 +62,7 @@ def run(s: Any, gap_margin: int) -> int:
 
     Returns:
         ENOUGH when done; MORE_GAPS or MORE_INTERRUPTIONS when the caller must enlarge that log and call again;
-        TOO_LONG when the clock ran past 100 days.
+        TOO_LONG when the clock ran past 100 days, or a worker decoded 2**30 steps without a pause.
     """
     g = s.g[0]
     requests = g.requests
@@ -81,7 +80,7 @@ def run(s: Any, gap_margin: int) -> int:
         if t <= shot:
             g.end = t
         t = min(t, shot)
-        if t > _LIMIT_PS:
+        if t > LIMIT_PS or g.too_long != 0:
             return TOO_LONG
         if g.gaps + gap_margin > len(s.gaps):
             return MORE_GAPS

@@ -12,9 +12,15 @@ import numpy as np
 
 from lumen_policy.replay.contract import ReplayInput
 
-__all__ = ["FAR", "State", "allocate"]
+__all__ = ["FAR", "LIMIT_PS", "LONGEST_LEAP", "MOST_STEPS", "SLOW_PS", "State", "allocate"]
 
 FAR = 2**63 - 1
+LIMIT_PS = 8_640_000 * 10**12
+"""100 days: where a replay gives up; int64 picoseconds end at 106."""
+LONGEST_LEAP, SLOW_PS = 2**15, 2**46
+"""Iterations of one leap at most, and how long they may be to be leapt: its length stays far inside 64 bits."""
+MOST_STEPS = 2**30
+"""Decode steps of a worker without a pause: above, 32-bit counters would be in danger."""
 
 # --- codes ----------------------------------------------------------------------------------------------------
 IDLE, SINGLE, LEAP = 0, 1, 2
@@ -70,7 +76,7 @@ _GLOBAL_FIELDS = (
     " at_token at_lm_head at_restore at_draft_token at_draft_lm_head"
     " next_arrival next_crash next_snapshot oldest life_next order episode last_robin gateway_head gateway_tail"
     " gaps interruptions outages starts specials sync_min hot by_number integral_high integral_low end"
-    " coverages"
+    " coverages too_long"
     " iterations leaps leap_count decode_tokens prefill_tokens ordered_syncs assisted_passes plain_assisted_passes"
     " vetoed_passes drafted_tokens accepted_tokens verified_sequences verified_tokens assisted_ps draft_busy_ps"
     " sent_after_crash gateway_waited peak_queue restores restored_bytes_tokens"

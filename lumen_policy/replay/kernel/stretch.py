@@ -20,11 +20,14 @@ from lumen_policy.replay.kernel.state import (
     IDLE,
     KV_TOKENS,
     LEAP,
+    LONGEST_LEAP,
+    MOST_STEPS,
     NEXT_END,
     NO_COPY,
     PREFILLS,
     QUEUE,
     SINGLE,
+    SLOW_PS,
     SPECIALS,
     STARTS,
     STATIC,
@@ -114,6 +117,8 @@ def close_run(s: Any, i: int, count: int, end: int) -> None:
     w.steps += count
     w.context += decodes * count
     w.last_decode_end = end
+    if w.steps > MOST_STEPS:
+        g.too_long = 1
 
 
 @compile_inline
@@ -281,8 +286,13 @@ def chunk_and_run(s: Any, i: int, t: int, decodes: int, rows: int, context: int,
     w.mode = SINGLE
     if w.prefilling == 0 and w.drafter < 0 and w.pass_k == 0:
         w.mode = LEAP
-        if w.odd == 0 and w.run_pages_done == 0 and (g.prefill_first == 0 or w.last_decode_end == t):
-            count = (s.batches[COMPLETIONS, i, 0] >> 32) - w.steps
+        if (
+            w.odd == 0
+            and w.run_pages_done == 0
+            and (g.prefill_first == 0 or w.last_decode_end == t)
+            and duration < SLOW_PS
+        ):
+            count = min((s.batches[COMPLETIONS, i, 0] >> 32) - w.steps, LONGEST_LEAP)
             growth = g.context_ps * decodes
             free = g.pool_pages - w.used
             if decodes * ((count + 15) >> 4) > free:
