@@ -20,29 +20,29 @@ _AZURE = _ROOT.parent / "shared/traces/azure2023/AzureLLMInferenceTrace_conv.csv
 
 
 def lines() -> Iterator[Line]:
-    """CPU and wall seconds of one read; the largest file in a process of its own."""
+    """CPU seconds of all threads of one read; the largest file in a process of its own."""
     from lumen_policy.trace.read import read_trace
     from lumen_policy.trace.synthetic import built_in_trace
     from lumen_policy.trace.write import write_trace
 
-    def wall_ms(path: Path) -> float:
-        started = time.perf_counter()
+    def cpu_ms(path: Path) -> float:
+        started = time.process_time()
         read_trace(path)
-        return 1e3 * (time.perf_counter() - started)
+        return 1e3 * (time.process_time() - started)
 
     with tempfile.TemporaryDirectory() as folder:
         if _AZURE.exists():
             yield Line(
-                name="reading the Azure conversation trace, wall",
-                value=median(lambda: wall_ms(_AZURE), 5),
+                name="reading the Azure conversation trace, CPU",
+                value=median(lambda: cpu_ms(_AZURE), 5),
                 target=60,
                 unit="ms",
             )
         million = Path(folder) / "million.csv"
         write_trace(built_in_trace(requests=1_000_000), million, "csv")
         yield Line(
-            name="reading 1,000,000 rows of CSV, wall",
-            value=median(lambda: wall_ms(million), 3) / 1e3,
+            name="reading 1,000,000 rows of CSV, CPU",
+            value=median(lambda: cpu_ms(million), 3) / 1e3,
             target=1,
             unit="s",
         )
