@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from lumen_policy.document import SCHEMA_VERSION
 from lumen_policy.errors import InputError
+from lumen_policy.measures.windows import excess_by_window, rank_by_window
 from lumen_policy.operator_figures import recovery_share
 from lumen_policy.paired import Pairing
 from lumen_policy.policies.spec import RecoveryPolicy
@@ -66,11 +69,16 @@ def compare_crashes(
         faults: how a file of faults became the timeline.
     """
     entries: list[dict[str, Any]] = []
+    by_window_ps: dict[str, tuple[int, ...]] = {}
+    horizon_ps = workload.cluster.horizon_ps
     legs: dict[str, float] = {}
     shaken_cpu_s = 0.0
     for contender in contenders:
         run = pairing.run(contender.policy)
         legs[contender.label] = run.faulty.cpu_s
+        by_window_ps[contender.label] = excess_by_window(
+            run.faulty.inputs, run.faulty.output, run.fault_free.output, horizon_ps
+        )
         floor = pairing.placebo(run) if placebo and pairing.crashes else None
         if floor is not None:
             shaken_cpu_s += floor.cpu_s
@@ -94,5 +102,6 @@ def compare_crashes(
         "trace": workload.describe(),
         "faults": faults,
         "policies": entries,
+        "windows": msgspec.to_builtins(rank_by_window(by_window_ps, horizon_ps)) if pairing.crashes else None,
         "cost": {"legs_cpu_s": legs},
     }

@@ -13,6 +13,7 @@ from lumen_policy.document import SCHEMA_VERSION
 from lumen_policy.measures.binding import RESOURCES
 from lumen_policy.measures.exact import seconds
 from lumen_policy.measures.placebo import JITTER_PS
+from lumen_policy.measures.windows import rank_by_window
 from lumen_policy.operator_figures import availability_section, recovery_share, targets_section
 from lumen_policy.result import policy_section
 from lumen_policy.scenario_runs import ScenarioRuns, Scored, run_scenarios
@@ -83,6 +84,15 @@ def scenario_sections(workload: Workload, plan: ScenarioPlan, runs: ScenarioRuns
             }
             for contender in runs.contenders
         ],
+        "windows": msgspec.to_builtins(
+            rank_by_window(
+                {
+                    label: [sum(column) for column in zip(*(one.by_window_ps for one in row), strict=True)]
+                    for label, row in runs.scored.items()
+                },
+                plan.cluster.horizon_ps,
+            )
+        ),
         "strata": _strata(runs, settings.seed),
         "placebo": _placebo(runs, settings.seed) if runs.placebos else None,
         "cost": {"legs_cpu_s": runs.legs_cpu_s},

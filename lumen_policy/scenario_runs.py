@@ -13,6 +13,7 @@ from lumen_policy.measures.impact import ExcessE2E, excess_e2e
 from lumen_policy.measures.placebo import Placebo
 from lumen_policy.measures.summary import ReplaySummary
 from lumen_policy.measures.times import number_in_system, request_times
+from lumen_policy.measures.windows import excess_by_window
 from lumen_policy.paired import PairedRun, Pairing
 from lumen_policy.policies.spec import RecoveryPolicy
 from lumen_policy.result import unserved_s, worker_down_s
@@ -25,9 +26,16 @@ __all__ = ["ScenarioRuns", "Scored", "checked_count", "run_scenarios", "scenario
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """One policy on one scenario; the last two as in ``lumen_policy.result``."""
+    """One policy on one scenario.
+
+    Attributes:
+        excess, summary: over the window H.
+        by_window_ps: as in ``measures.windows``.
+        unserved_s, worker_down_s: as in ``lumen_policy.result``.
+    """
 
     excess: ExcessE2E
+    by_window_ps: tuple[int, ...]
     summary: ReplaySummary
     unserved_s: float | None
     worker_down_s: float | None
@@ -140,12 +148,12 @@ def _run(runs: ScenarioRuns, plan: ScenarioPlan, scenario: Scenario, *, placebo:
 
 
 def _score(pairing: Pairing, run: PairedRun) -> Scored:
-    excess = excess_e2e(
-        run.faulty.inputs, run.faulty.output, run.fault_free.output, pairing.cluster.horizon_ps
-    )
+    horizon_ps = pairing.cluster.horizon_ps
+    legs = run.faulty.inputs, run.faulty.output, run.fault_free.output
     summary = pairing.summary(run)
     return Scored(
-        excess=excess,
+        excess=excess_e2e(*legs, horizon_ps),
+        by_window_ps=excess_by_window(*legs, horizon_ps),
         summary=summary,
         unserved_s=unserved_s(summary, pairing),
         worker_down_s=worker_down_s(run.faulty.output, pairing),

@@ -52,6 +52,7 @@ def print_crashes(document: Mapping[str, Any]) -> None:
         [_impact_row(entry) for entry in entries],
     )
     print_targets(entries, [entry["impact"]["binding"]["resource"] or "–" for entry in entries])
+    print_lines(_windows_line(document["windows"]))
     for entry in entries:
         if entry["availability"] is not None:
             print_lines(f"{entry['label']} a month: {availability_line(entry['availability'])}")
@@ -93,6 +94,7 @@ def print_scenarios(document: Mapping[str, Any]) -> None:
     )
     _print_means(document, entries)
     print_targets(entries, [_bindings(entry) for entry in entries])
+    print_lines(_windows_line(document["windows"]))
     if document["strata"]:
         others = [entry["against"] for entry in document["differences"]]
         judged = document["differences"][0]["policy"]
@@ -178,6 +180,17 @@ def _scenarios_line(document: Mapping[str, Any]) -> str:
         f"{scenarios['victims']} of {cluster['workers']} workers{together} crash after "
         f"{scenarios['warmup_s']:g} s, H = {cluster['horizon_s']:g} s"
     )
+
+
+def _windows_line(windows: Mapping[str, Any]) -> str:
+    lengths = [f"{length:g}" for length in windows["windows_s"]]
+    if windows["robust"]:
+        order = " < ".join(windows["orders"][-1])
+        return f"ranking by excess E2E, the same for windows of {', '.join(lengths)} s: {order}"
+    orders = "; ".join(
+        f"{length} s: {' < '.join(order)}" for length, order in zip(lengths, windows["orders"], strict=True)
+    )
+    return f"ranking by excess E2E is NOT robust, it hangs on the window: {orders}"
 
 
 def _print_means(document: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> None:
