@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lumen_policy.errors import InputError
+from lumen_policy.measures.options import RecoveryOptions
 from lumen_policy.settings import Settings, key_of, keys, settings_from
 
 NUMBERS = [key for key in keys() if key.kind in ("int", "float", "decimal", "tokens")]
@@ -84,3 +85,13 @@ def test_auto_is_the_default_of_derived_keys_only() -> None:
     assert settings_from(derived) == Settings()
     with pytest.raises(InputError):
         settings_from({"workers": "auto"})
+
+
+def test_recovery_defaults_stand_for_the_library_too() -> None:
+    """The measures' own defaults are those of the keys, so a library call judges as the command does."""
+    stated = Settings()
+    for name in RecoveryOptions.__dataclass_fields__:
+        if name == "grid_s":  # fixed: the grid is part of the definition
+            continue
+        key = name if name.startswith("in_system") else f"recovery_{name}"
+        assert getattr(RecoveryOptions(), name) == getattr(stated, key), name
