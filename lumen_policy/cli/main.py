@@ -65,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 done, 1 our own failure, 2 bad input, 130 interrupted.
     """
+    if sys.stdout is None:  # started with a closed descriptor
+        return _fail(_BAD_INPUT, "standard output is closed")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # names of files need not be valid UTF-8

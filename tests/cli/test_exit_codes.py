@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,14 @@ def test_closed_pipe_is_quiet() -> None:
 
 
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="file names are Unicode there")
+@pytest.mark.skipif(os.name == "nt", reason="closes a descriptor the POSIX way")
+def test_closed_standard_output_is_said() -> None:
+    command = f"{shlex.join(PROGRAM)} config >&-"
+    ended = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr == "lumen-tune: standard output is closed\n"
+
+
 def test_file_names_that_are_not_utf8(tmp_path: Path) -> None:
     trace, table = (tmp_path / os.fsdecode(name) for name in (b"t\xff.csv", b"r\xff.csv"))
     trace.write_text("arrival_s,prompt_tokens,output_tokens\n0,10,5\n")
