@@ -55,7 +55,7 @@ def number(value: float | int | None, digits: int = 3, unit: str = "") -> str:
 
 def share(value: float | None) -> str:
     """A share as a percentage."""
-    return _NOTHING if value is None else f"{100 * value:.1f} %"
+    return _NOTHING if value is None else f"{100 * value:,.1f} %"
 
 
 def replay_header(document: Mapping[str, Any]) -> list[str]:
@@ -120,10 +120,11 @@ def print_replay(document: Mapping[str, Any]) -> None:
 def policy_line(policy: Mapping[str, Any]) -> str:
     """A policy and the parameters that matter to it."""
     text = f"policy    {policy['name']}"
-    if policy["placement"] == "load_aware" or policy["routing"] == "load_aware":
+    load_aware = policy["placement"] == "load_aware" or policy["routing"] == "load_aware"
+    if load_aware:
         text += f": α {policy['alpha']}, β {policy['beta']}, θ {policy['theta']}, τ {policy['tau_tokens']}"
-    if policy["k"]:
-        text += f", k {policy['k']}" + ("" if policy["guard"] else " without guard")
+    if load_aware or policy["k"]:
+        text += f", k {policy['k']}" + ("" if policy["guard"] or not policy["k"] else " without guard")
     return text
 
 
@@ -170,7 +171,7 @@ def impact_lines(impact: Mapping[str, Any]) -> list[str]:
         f"(TTFT {number(impact['excess_ttft_request_s'], 1)}, decode "
         f"{number(impact['excess_decode_request_s'], 1)}), "
         f"{number(impact['excess_e2e_per_affected_s'])} s per affected request",
-        f"          recovery {recovery}; requests in system back after "
+        f"          recovery {recovery}; requests in system first back after "
         f"{number(impact['in_system_recovery_s'], 0, 's')}; SLO met by {share(impact['slo_attainment'])}",
     ]
 

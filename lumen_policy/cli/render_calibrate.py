@@ -31,7 +31,10 @@ def print_calibration(document: Mapping[str, Any]) -> None:
     print_table(
         "coefficients (the curves are in the profile)",
         ("term", "µs"),
-        [(name.removesuffix("_s"), f"{value * 1e6:.6g}") for name, value in document["coefficients"].items()],
+        [
+            (name.removesuffix("_s"), f"{round(value * 1e6, 6):,.6g}")
+            for name, value in document["coefficients"].items()
+        ],
     )
     print_table(
         "measured range, of one iteration",

@@ -94,7 +94,7 @@ def print_scenarios(document: Mapping[str, Any]) -> None:
     )
     _print_means(document, entries)
     print_targets(entries, [_bindings(entry) for entry in entries])
-    print_lines(_windows_line(document["windows"]))
+    print_lines(_windows_line(document["windows"]), "")
     if document["strata"]:
         others = [entry["against"] for entry in document["differences"]]
         judged = document["differences"][0]["policy"]
@@ -225,13 +225,15 @@ def _print_strata(
     print_table(
         title,
         (first, *columns),
-        [(label, *(" ".join(_excess_cells(cell[figure])) for cell in cells)) for label, cells in rows],
+        [(label, *(_bracketed(cell[figure]) for cell in cells)) for label, cells in rows],
     )
 
 
 def _placebo_line(placebo: Mapping[str, Any]) -> str:
     mean, interval = _excess_cells(placebo["excess_e2e_request_s"])
-    verdict = "zero within its noise floor" if placebo["zero"] else "NOT zero within its noise floor"
+    verdict = (
+        "no effect, as it should be" if placebo["zero"] else "an interval WITHOUT zero where nothing happened"
+    )
     return (
         f"placebo (no crash, arrivals moved by up to {placebo['jitter_s']:g} s): excess {mean} request-seconds "
         f"({interval}), {number(placebo['largest_request_s'], 1)} at most in a scenario, "
@@ -247,7 +249,11 @@ def _bindings(entry: Mapping[str, Any]) -> str:
 def _saved(entry: Mapping[str, Any] | None) -> str:
     if entry is None:
         return "–"
-    mean, interval = _excess_cells(entry["saves_request_s"])
+    return _bracketed(entry["saves_request_s"])
+
+
+def _bracketed(figure: Mapping[str, Any]) -> str:
+    mean, interval = _excess_cells(figure)
     return f"{mean} ({interval})"
 
 

@@ -28,7 +28,12 @@ Jobs = Annotated[
 ]
 Out = Annotated[
     str,
-    typer.Option("--out", metavar="DIR", help="Gets policy.json, trials.jsonl, result.json. Default: tuned."),
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        help="Gets policy.json, trials.jsonl, result.json. Default: tuned.",
+        show_default=False,
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite these three files where DIR is not empty.")]
 RandomSearch = Annotated[
@@ -36,6 +41,7 @@ RandomSearch = Annotated[
     typer.Option(
         "--random-search/--no-random-search",
         help="Also try as many random policies, as a yardstick. Default: yes.",
+        show_default=False,
     ),
 ]
 Result = Annotated[str, typer.Argument(metavar="RESULT.json", help="Result of an earlier run.")]
