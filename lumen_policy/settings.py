@@ -264,7 +264,7 @@ class Settings:
     mtbf_hours: float | None = _key(
         None, "float", "measures", "mean time between crashes of a worker, for minutes lost a month; auto: off",
         unit="h", above=0, at_most=1e9,
-        reason="e.g. 5664 h = 236 days a server (InfiniteHBD-Trace, arXiv 2502.03885)",
+        reason="e.g. 5616 h = 234 days a server (InfiniteHBD-Trace, arXiv 2502.03885)",
     )
     ttft_weight: float = _key(
         1.0, "float", "measures", "weight of the TTFT part of excess E2E",
