@@ -289,12 +289,12 @@ class Settings:
     recovery_window_s: float = _key(
         60.0, "float", "measures", "rolling mean over which recovery is judged",
         unit="s", flag=False, above=0, at_most=1000000.0,
-        reason="shorter windows gave placebo recoveries in a trial",
+        reason="long enough that a run without a crash stays in band; `--placebo` measures it",
     )
     recovery_hold_s: float = _key(
         60.0, "float", "measures", "time in band that counts as recovered",
         unit="s", flag=False, above=0, at_most=1000000.0,
-        reason="shorter holds gave placebo recoveries in a trial",
+        reason="long enough that a run without a crash stays in band; `--placebo` measures it",
     )
     recovery_min_samples: int = _key(
         30, "int", "measures", "samples a window needs; fewer count as in band",
@@ -304,22 +304,22 @@ class Settings:
     recovery_band_ratio: float = _key(
         1.2, "float", "measures", "band: this factor on the fault-free run, plus the margins below",
         flag=False, at_least=1, at_most=1000000.0,
-        reason="none of the placebo runs of a trial left it",
+        reason="wide enough for a run without a crash; `--placebo` measures it",
     )
     recovery_ttft_margin_s: float = _key(
         0.1, "float", "measures", "added to the band of TTFT",
         unit="s", flag=False, at_least=0, at_most=1000000.0,
-        reason="pure percentages gave placebo recoveries in a trial",
+        reason="so that a small base does not make noise an excursion; `--placebo` measures it",
     )
     recovery_gap_margin_s: float = _key(
         0.005, "float", "measures", "added to the band of token gaps",
         unit="s", flag=False, at_least=0, at_most=1000000.0,
-        reason="pure percentages gave placebo recoveries in a trial",
+        reason="so that a small base does not make noise an excursion; `--placebo` measures it",
     )
     in_system_ratio: float = _key(
         1.1, "float", "measures", "requests in the system are back within this factor of the fault-free run",
         flag=False, at_least=1, at_most=1e6,
-        reason="project's choice: a second, more robust recovery measure",
+        reason="project's choice: a second recovery measure without a latency band; first return, no hold",
     )
     in_system_margin_requests: float = _key(
         2.0, "float", "measures", "added to the band of requests in the system",
