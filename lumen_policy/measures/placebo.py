@@ -70,7 +70,7 @@ def placebo(
         options: of the recovery measure.
     """
     excess = excess_e2e(inp, jittered, fault_free, horizon_ps)
-    back = recovery(inp, jittered, fault_free, options)
+    back = recovery(inp, jittered, fault_free, options, horizon_ps)
     return Placebo(
         excess_ps=excess.e2e_ps,
         affected=excess.affected,

@@ -28,7 +28,7 @@ class Recovery:
         censored: out of band and not back by the last arrival.
         no_impact: never out of band.
         in_system_recovery_s: from x to the first return of the number in the system after its first excess; 0
-            without an excess; None when it does not return by the last arrival.
+            without an excess that begins in [x, x + H]; None when it does not return by the last arrival.
         observed_s: from x to the last grid point.
     """
 
@@ -40,7 +40,11 @@ class Recovery:
 
 
 def recovery(
-    inp: ReplayInput, faulty: ReplayOutput, fault_free: ReplayOutput, options: RecoveryOptions
+    inp: ReplayInput,
+    faulty: ReplayOutput,
+    fault_free: ReplayOutput,
+    options: RecoveryOptions,
+    horizon_ps: int | None = None,
 ) -> Recovery:
     """Recovery time and in-system recovery of a faulty run.
 
@@ -54,6 +58,8 @@ def recovery(
         inp: of the faulty run, with at least one crash.
         faulty, fault_free: the two replays.
         options: window, hold, bands.
+        horizon_ps: H; an excess of the number in the system that begins later than x + H is not the crash's
+            and counts as none. None = no such limit.
 
     Raises:
         ReplayError: the two runs accepted different requests.
@@ -88,7 +94,9 @@ def recovery(
         recovery_time_s=None if back is None else seconds(back * grid_ps),
         censored=back is None,
         no_impact=not excursion,
-        in_system_recovery_s=_in_system_recovery_s(times, base, origin_ps, grid_ps, points, options),
+        in_system_recovery_s=_in_system_recovery_s(
+            times, base, origin_ps, grid_ps, points, options, horizon_ps
+        ),
         observed_s=seconds((points - 1) * grid_ps),
     )
 
@@ -158,6 +166,7 @@ def _in_system_recovery_s(
     grid_ps: int,
     points: int,
     options: RecoveryOptions,
+    horizon_ps: int | None,
 ) -> float | None:
     at = origin_ps + grid_ps * np.arange(points, dtype=np.int64)
     number, number0 = number_in_system(times, at), number_in_system(base, at)
@@ -167,7 +176,7 @@ def _in_system_recovery_s(
     limits: dict[int, int] = {n: int(ratio * n + margin) for n in np.unique(number0).tolist()}
     limit = np.array([limits[n] for n in number0.tolist()], dtype=np.int64)
     excess = np.flatnonzero(number > limit)
-    if excess.size == 0:
+    if excess.size == 0 or (horizon_ps is not None and int(excess[0]) * grid_ps > horizon_ps):
         return 0.0
     returns = np.flatnonzero(number[excess[0] :] <= limit[excess[0] :])
     return seconds(int(excess[0] + returns[0]) * grid_ps) if returns.size else None

@@ -163,7 +163,7 @@ def _impact(inp: ReplayInput, out: ReplayOutput, fault_free: ReplayOutput, optio
     )
     excess = excess_e2e(inp, out, fault_free, horizon_ps)
     window = window_measures(inp, out, horizon_ps, options)
-    back = recovery(inp, out, fault_free, options.recovery)
+    back = recovery(inp, out, fault_free, options.recovery, horizon_ps)
     return Impact(
         excess_e2e_request_s=excess.request_s,
         excess_ttft_request_s=seconds(excess.ttft_ps),

@@ -219,6 +219,18 @@ def test_in_system_recovery_is_the_first_return() -> None:
     assert recovery(inp, never, base, RecoveryOptions()).in_system_recovery_s is None
 
 
+def test_an_excess_after_the_window_is_not_the_crash_s() -> None:
+    """The same run, its first excess at second 9: within a window of 9 s it counts, within 8 s it does not."""
+    arrival = [0, 0, 0, 1, 2, 9, 9, 20]
+    inp = replay_input(ints(arrival) * S, crashes=[(0, 0)])
+    base = replay_output(inp, ints(arrival) * S, ints([40, 0, 0, 1, 2, 9, 9, 20]) * S)
+    faulty = replay_output(inp, ints(arrival) * S, ints([40, 11, 0, 1, 2, 12, 12, 20]) * S)
+    for horizon_s, expected in ((9, 11.0), (8, 0.0), (None, 11.0)):
+        horizon_ps = None if horizon_s is None else horizon_s * S
+        found = recovery(inp, faulty, base, RecoveryOptions(), horizon_ps)
+        assert found.in_system_recovery_s == expected
+
+
 def test_crash_after_the_last_arrival_sees_one_grid_point() -> None:
     inp = replay_input([0, S], crashes=[(5 * S, 0)])
     run = replay_output(inp, [S, 2 * S], [9 * S, 9 * S])
