@@ -91,11 +91,6 @@ class Clock:
         self._format = ""
         self._origin: int | None = None
 
-    @property
-    def holds_dates(self) -> bool:
-        """Whether the column holds time stamps rather than numbers."""
-        return bool(self._dates)
-
     def read(self, text: pl.Series, where: Where, *, unreadable: list[IntArray] | None = None) -> IntArray:
         """Picoseconds from the origin (the first readable value), shape (len(text),); ± ``FAR_PS`` where too
         far.

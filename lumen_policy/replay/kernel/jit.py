@@ -7,7 +7,6 @@ files. So the cache directory is keyed by a digest of all kernel and decision so
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -16,7 +15,8 @@ from typing import Any
 
 import llvmlite.binding as llvm
 import numba
-import platformdirs
+
+from lumen_policy.digests import cache_root
 
 __all__ = [
     "cache_directory",
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _PACKAGE = Path(__file__).resolve().parent.parent.parent
-_SOURCES = ("decide/*.py", "replay/kernel/*.py", "replay/draws.py", "replay/contract.py")
+_SOURCES = ("decide/*.py", "digests.py", "replay/kernel/*.py", "replay/draws.py", "replay/contract.py")
 _OPTIONS: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",
@@ -55,9 +55,8 @@ def source_digest() -> str:
 
 
 def cache_directory() -> Path:
-    """Where this version of the kernel is kept; ``LUMEN_TUNE_CACHE_DIR`` overrides the user's cache folder."""
-    base = os.environ.get("LUMEN_TUNE_CACHE_DIR") or platformdirs.user_cache_dir("lumen-tune")
-    return Path(base) / "kernel" / source_digest()[:24]
+    """Where this version of the kernel is kept."""
+    return cache_root() / "kernel" / source_digest()[:24]
 
 
 def forget() -> None:
