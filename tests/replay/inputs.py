@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from cost_models.serving_costs import IterationCosts, ServingCosts
 from lumen_policy.replay.contract import (
+    FaultTable,
     Placement,
     PolicyCodes,
     ReplayInput,
@@ -19,7 +20,19 @@ from lumen_policy.replay.contract import (
     Scheduler,
 )
 
-__all__ = ["INFINITE", "calm", "crowded_input", "ints", "linear", "make_costs", "make_input", "make_policy"]
+__all__ = [
+    "INFINITE",
+    "calm",
+    "crowded_input",
+    "draft_as_init",
+    "ints",
+    "joined_faults",
+    "linear",
+    "make_costs",
+    "make_input",
+    "make_policy",
+    "some_faults",
+]
 
 INFINITE = 2**63 - 1
 
@@ -104,11 +117,9 @@ def make_input(
             min_prefill_tokens=0,
             scheduler=Scheduler.MIXED,
             router=Router.JSQ,
-            crash_ps=ints([]),
-            crash_worker=ints([]),
-            detection_ps=ints([]),
+            faults=FaultTable.none(),
             policy=make_policy(),
-            acceptance_threshold=np.zeros(1, dtype=np.uint64),
+            acceptance_threshold=np.zeros((1, 1), dtype=np.uint64),
             expected_tokens=np.ones((1, 65)),
             seed=0,
             snapshot_ps=ints([]),
@@ -118,8 +129,28 @@ def make_input(
 
 
 def calm(inputs: ReplayInput) -> ReplayInput:
-    """The same without crashes."""
-    return replace(inputs, crash_ps=ints([]), crash_worker=ints([]), detection_ps=ints([]))
+    """The same without faults."""
+    return replace(inputs, faults=FaultTable.none())
+
+
+def some_faults(faults: FaultTable, chosen: npt.NDArray[np.bool_]) -> FaultTable:
+    """The chosen faults of a table."""
+    return FaultTable(**{column.name: getattr(faults, column.name)[chosen] for column in fields(FaultTable)})
+
+
+def joined_faults(*tables: FaultTable) -> FaultTable:
+    """The faults of all tables, in order."""
+    columns = {
+        column.name: np.concatenate([getattr(table, column.name) for table in tables])
+        for column in fields(FaultTable)
+    }
+    order = np.lexsort((columns["worker"], columns["kind"], columns["ps"]))
+    return FaultTable(**{name: values[order] for name, values in columns.items()})
+
+
+def draft_as_init(faults: FaultTable) -> FaultTable:
+    """Reloads of the same length without a draft: its time counts as engine init."""
+    return replace(faults, init_ps=faults.init_ps + faults.draft_ps, draft_ps=0 * faults.draft_ps)
 
 
 def crowded_input(seed: int) -> ReplayInput:
@@ -144,5 +175,5 @@ def crowded_input(seed: int) -> ReplayInput:
     )
     if seed % 2:
         return inputs
-    crash_ps = ints([int(random.integers(1000, 4000))])
-    return replace(inputs, crash_ps=crash_ps, crash_worker=ints([0]), detection_ps=ints([20]))
+    crash_ps = int(random.integers(1000, 4000))
+    return replace(inputs, faults=FaultTable.crashes([crash_ps], [0], [20], inputs.costs))

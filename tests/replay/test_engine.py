@@ -14,7 +14,7 @@ from twin.strategies import random_input
 
 from lumen_policy.errors import InputError, ReplayError
 from lumen_policy.replay import engine
-from lumen_policy.replay.contract import Placement, ReplayInput, Routing, Status
+from lumen_policy.replay.contract import FaultTable, Placement, ReplayInput, Routing, Status
 from lumen_policy.replay.engine import replay, replay_timed
 
 from .inputs import ints, linear, make_costs, make_input, make_policy
@@ -22,7 +22,7 @@ from .inputs import ints, linear, make_costs, make_input, make_policy
 DAY_PS = 86_400 * 10**12
 COSTS = make_costs(linear(1, 64), draft=linear(1, 64))
 GOOD = make_input([0, 5, 9], [16, 3, 4], [5, 6, 7], COSTS, workers=2)
-CRASH = {"crash_ps": ints([20]), "crash_worker": ints([0]), "detection_ps": ints([5])}
+CRASH: dict[str, Any] = {"faults": FaultTable.crashes([20], [0], [5], COSTS)}
 
 
 def drafts(k: int, **changes: Any) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def test_the_good_input_is_good() -> None:
 
 
 def crashes(times: list[int], workers: list[int], delays: list[int]) -> dict[str, Any]:
-    return {"crash_ps": ints(times), "crash_worker": ints(workers), "detection_ps": ints(delays)}
+    return {"faults": FaultTable.crashes(times, workers, delays, COSTS)}
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def crashes(times: list[int], workers: list[int], delays: list[int]) -> dict[str
             "draft's LM head table",
         ),
         (drafts(2, expected_tokens=np.ones((1, 2))), "expected tokens for k = 2"),
-        (drafts(2, acceptance_threshold=np.zeros(0, np.uint64)), "expected tokens for k = 2"),
-        ({**CRASH, "crash_worker": ints([2])}, "worker 2 is not from 0 to 1"),
+        (drafts(2, acceptance_threshold=np.zeros((0, 1), np.uint64)), "expected tokens for k = 2"),
+        (crashes([20], [2], [5]), "worker 2 is not from 0 to 1"),
         ({"policy": make_policy(token_weight=2**57)}, "alpha/beta"),
         ({"policy": make_policy(request_weight=2**61)}, "alpha/beta"),
     ],
@@ -160,9 +160,12 @@ def many_interruptions() -> ReplayInput:
         costs,
         workers=2,
         policy=make_policy(placement=Placement.RING, routing=Routing.HOLDER),
-        crash_ps=ints([1000 + 300 * crash for crash in range(crashes)]),
-        crash_worker=ints([crash % 2 for crash in range(crashes)]),
-        detection_ps=ints([7] * crashes),
+        faults=FaultTable.crashes(
+            [1000 + 300 * crash for crash in range(crashes)],
+            [crash % 2 for crash in range(crashes)],
+            [7] * crashes,
+            costs,
+        ),
     )
 
 

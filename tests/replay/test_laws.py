@@ -22,13 +22,31 @@ from lumen_policy.policies.lumen import lumen
 from lumen_policy.policies.spec import RecoveryPolicy
 from lumen_policy.policies.stop_and_restart import stop_and_restart
 from lumen_policy.policies.weights import scaled_weights
-from lumen_policy.replay.contract import NONE, Placement, ReplayInput, ReplayOutput, Router, Routing, Status
+from lumen_policy.replay.contract import (
+    NONE,
+    FaultTable,
+    Placement,
+    ReplayInput,
+    ReplayOutput,
+    Router,
+    Routing,
+    Status,
+)
 from lumen_policy.replay.engine import replay
 from lumen_policy.settings import settings_from
 from lumen_policy.trace.synthetic import built_in_trace
 from lumen_policy.workload import longest_tokens
 
-from .inputs import calm, ints, linear, make_costs, make_input, make_policy
+from .inputs import (
+    calm,
+    draft_as_init,
+    joined_faults,
+    linear,
+    make_costs,
+    make_input,
+    make_policy,
+    some_faults,
+)
 
 SEEDS = range(2000, 2040)
 EACH_SEED = pytest.mark.parametrize("seed", SEEDS)
@@ -87,24 +105,17 @@ class TestPoliciesThatCoincide:
     def test_one_worker_leaves_no_choice(self, seed: int) -> None:
         """INV-17: with one worker every policy that loads no draft gives the same replay."""
         inputs = configuration(seed)
-        alone = inputs.crash_worker == 0
-        inputs = replace(
-            inputs,
-            workers=1,
-            crash_ps=inputs.crash_ps[alone],
-            crash_worker=inputs.crash_worker[alone],
-            detection_ps=inputs.detection_ps[alone],
-        )
+        alone = some_faults(inputs.faults, inputs.faults.worker == 0)
+        inputs = replace(inputs, workers=1, faults=alone)
         stop = under(inputs, stop_and_restart())
         assert compare(under(inputs, fixed_checkpointing()), stop) == []
         assert compare(under(inputs, lumen(alpha="1", theta="5", k=0)), stop) == []
         drafting = lumen(alpha="1", theta="5", k=inputs.policy.k)
         assert compare(under(calm(inputs), drafting), under(calm(inputs), stop_and_restart())) == []
-        draft_ps = inputs.costs.draft_load_ps + inputs.costs.draft_init_ps if inputs.policy.k else 0
-        slower = replace(inputs.costs, engine_init_ps=inputs.costs.engine_init_ps + draft_ps)
+        slower = draft_as_init(inputs.faults) if inputs.policy.k else inputs.faults
         assert not differences(
             under(inputs, drafting),
-            under(replace(inputs, costs=slower), stop_and_restart()),
+            under(replace(inputs, faults=slower), stop_and_restart()),
             apart_from=("outage_draft_ready_ps", "outage_assist_end_ps"),
         )
 
@@ -181,15 +192,9 @@ class TestCrashes:
         """INV-23: crashes after the last event add outages, nothing else."""
         inputs = configuration(seed)
         before = replay(inputs)
-        late = ints([before.end_ps + 1] * inputs.workers)
-        after = replay(
-            replace(
-                inputs,
-                crash_ps=np.concatenate([inputs.crash_ps, late]),
-                crash_worker=np.concatenate([inputs.crash_worker, np.arange(inputs.workers)]),
-                detection_ps=np.concatenate([inputs.detection_ps, np.zeros(inputs.workers, np.int64)]),
-            )
-        )
+        workers = np.arange(inputs.workers)
+        late = FaultTable.crashes(0 * workers + before.end_ps + 1, workers, 0 * workers, inputs.costs)
+        after = replay(replace(inputs, faults=joined_faults(inputs.faults, late)))
         assert not differences(before, after, apart_from=("outage_", "crash_", "end_ps"))
         assert len(after.outage_worker) == len(before.outage_worker) + inputs.workers
         assert np.all(after.outage_rejoin_ps[-inputs.workers :] > before.end_ps)
@@ -258,13 +263,12 @@ class TestDraftsThatFail:
             inputs,
             costs=costs,
             policy=replace(inputs.policy, k=3, guard=True),
-            acceptance_threshold=np.zeros(1, np.uint64),
+            acceptance_threshold=np.zeros((1, 1), np.uint64),
             expected_tokens=np.ones((1, 4)),
         )
-        init_ps = costs.engine_init_ps + costs.draft_load_ps + costs.draft_init_ps
         plain = replace(
             hopeless,
-            costs=replace(costs, engine_init_ps=init_ps),
+            faults=draft_as_init(hopeless.faults),
             policy=replace(hopeless.policy, k=0),
         )
         output = replay(hopeless)
@@ -353,24 +357,19 @@ def assisted_pair(seed: int, acceptance: int) -> tuple[ReplayInput, ReplayInput]
         policy=make_policy(
             placement=int(random.choice(list(Placement))), routing=int(random.choice(list(Routing)))
         ),
-        acceptance_threshold=np.array([acceptance], dtype=np.uint64),
+        acceptance_threshold=np.array([[acceptance]], dtype=np.uint64),
         seed=seed,
     )
     crash_ps = int(replay(plain).first_ps.max()) + int(random.integers(1, 500))
-    plain = replace(plain, crash_ps=ints([crash_ps]), crash_worker=ints([0]), detection_ps=ints([40]))
-    load_ps = int(replay(plain).interruption_next_ps.max()) - crash_ps
-    full_load_ps = 10**6
-    draft_costs = replace(
+    crash = FaultTable.crashes([crash_ps], [0], [40], plain.costs)
+    load_ps = int(replay(replace(plain, faults=crash)).interruption_next_ps.max()) - crash_ps
+    costs = replace(
         plain.costs,
         draft=linear(0, 2001, 7),
         draft_load_ps=load_ps,
-        full_load_ps=full_load_ps,
+        full_load_ps=10**6,
         draft_round_trip_ps=int(random.integers(0, 9)),
     )
-    rejoin_costs = replace(
-        plain.costs,
-        full_load_ps=full_load_ps,
-        engine_init_ps=draft_costs.engine_init_ps + load_ps + draft_costs.draft_init_ps,
-    )
-    drafted = replace(plain, costs=draft_costs, policy=replace(plain.policy, k=k))
-    return drafted, replace(plain, costs=rejoin_costs)
+    crash = FaultTable.crashes([crash_ps], [0], [40], costs)
+    drafted = replace(plain, costs=costs, faults=crash, policy=replace(plain.policy, k=k))
+    return drafted, replace(plain, faults=draft_as_init(crash))

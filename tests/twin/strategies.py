@@ -11,7 +11,15 @@ import numpy as np
 from hypothesis import strategies as st
 
 from cost_models.serving_costs import PAGE_TOKENS, IterationCosts, ServingCosts
-from lumen_policy.replay.contract import Placement, PolicyCodes, ReplayInput, Router, Routing, Scheduler
+from lumen_policy.replay.contract import (
+    FaultTable,
+    Placement,
+    PolicyCodes,
+    ReplayInput,
+    Router,
+    Routing,
+    Scheduler,
+)
 
 from .compare import compare
 from .simulation import replay
@@ -127,11 +135,9 @@ def build_input(choose: Chooser) -> ReplayInput:
         min_prefill_tokens=choose.pick([0, 1, shape.token_budget // 2, shape.token_budget]),
         scheduler=int(choose.pick(list(Scheduler))),
         router=int(choose.pick(list(Router))),
-        crash_ps=_array([]),
-        crash_worker=_array([]),
-        detection_ps=_array([]),
+        faults=FaultTable.none(),
         policy=_policy(choose, k, shape, prompts),
-        acceptance_threshold=np.array(thresholds, dtype=np.uint64),
+        acceptance_threshold=np.array(thresholds, dtype=np.uint64)[:, None],
         expected_tokens=np.array(
             [[_expected_tokens(t / 2**64, drafts) for drafts in range(k + 1)] for t in thresholds],
             dtype=np.float64,
@@ -151,9 +157,12 @@ def _add_faults(choose: Chooser, calm: ReplayInput, shape: Shape) -> ReplayInput
     crashes = _crashes(choose, calm.workers, early, shape)
     return replace(
         calm,
-        crash_ps=_array([at for at, _ in crashes]),
-        crash_worker=_array([worker for _, worker in crashes]),
-        detection_ps=_array(_detection_delays(choose, crashes, busy, shape)),
+        faults=FaultTable.crashes(
+            [at for at, _ in crashes],
+            [worker for _, worker in crashes],
+            _detection_delays(choose, crashes, busy, shape),
+            calm.costs,
+        ),
         snapshot_ps=_array(sorted({choose.pick(busy) for _ in range(choose.integer(0, 4))})),
     )
 

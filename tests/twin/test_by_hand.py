@@ -10,6 +10,7 @@ import pytest
 from cost_models.serving_costs import IterationCosts, ServingCosts
 from lumen_policy.replay.contract import (
     NONE,
+    FaultTable,
     Interruption,
     Placement,
     PolicyCodes,
@@ -106,11 +107,9 @@ def case(requests: list[tuple[int, int, int]], serving: ServingCosts, **changes:
             min_prefill_tokens=0,
             scheduler=Scheduler.MIXED,
             router=Router.JSQ,
-            crash_ps=ints(),
-            crash_worker=ints(),
-            detection_ps=ints(),
+            faults=FaultTable.none(),
             policy=policy(),
-            acceptance_threshold=np.array([ALWAYS], dtype=np.uint64),
+            acceptance_threshold=np.array([[ALWAYS]], dtype=np.uint64),
             expected_tokens=np.array([[1.0, 2.0, 3.0]]),
             seed=1,
             snapshot_ps=ints(),
@@ -119,12 +118,9 @@ def case(requests: list[tuple[int, int, int]], serving: ServingCosts, **changes:
     )
 
 
-def one_crash(at_ps: int, detected_after_ps: int, worker: int = 0) -> dict[str, np.ndarray]:
-    return {
-        "crash_ps": ints(at_ps),
-        "crash_worker": ints(worker),
-        "detection_ps": ints(detected_after_ps),
-    }
+def one_crash(at_ps: int, detected_after_ps: int) -> dict[str, FaultTable]:
+    """A crash of worker 0 with the reload of ``costs``."""
+    return {"faults": FaultTable.crashes([at_ps], [0], [detected_after_ps], costs(flat(10)))}
 
 
 def gaps(output: ReplayOutput) -> list[tuple[int, int]]:
@@ -270,7 +266,7 @@ class TestByHand:
         """As above without any acceptance, and with a guard that knows: every pass is plain."""
         serving = costs(flat(10), draft=flat(3))
         hopeless = {
-            "acceptance_threshold": np.array([0], dtype=np.uint64),
+            "acceptance_threshold": np.array([[0]], dtype=np.uint64),
             "expected_tokens": np.array([[1.0, 1.0, 1.0]]),
         }
         inputs = case([(0, 8, 10), (0, 8, 10)], serving, workers=2, **one_crash(15, 5), **hopeless)
