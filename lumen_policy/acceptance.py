@@ -50,9 +50,9 @@ class AcceptanceCurve:
         return _rates(self.start, self.final, self.scale_passes)
 
     def thresholds(self) -> npt.NDArray[np.uint64]:
-        """Shape (S,): floor(a·2⁶⁴), at most 2⁶⁴ - 1; a draft is accepted if its 64-bit draw is below."""
+        """Shape (S, 1): floor(a·2⁶⁴), at most 2⁶⁴ - 1; a draft is accepted if its 64-bit draw is below."""
         scaled = [(rate * (1 << 64)).to_integral_value(rounding=ROUND_FLOOR) for rate in self.rates()]
-        return np.array([min(int(value), 2**64 - 1) for value in scaled], dtype=np.uint64)
+        return np.array([[min(int(value), 2**64 - 1)] for value in scaled], dtype=np.uint64)
 
     def expected_tokens(self, k: int) -> npt.NDArray[np.float64]:
         """Shape (S, k + 1): Σ_{j=0..k'} a(s)^j, tokens expected of a pass with k' drafts, bonus included.

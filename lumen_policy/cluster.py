@@ -21,7 +21,7 @@ from lumen_policy.errors import InputError
 from lumen_policy.faults import Crash, check_crashes
 from lumen_policy.measures.options import MeasureOptions, RecoveryOptions, default_horizon_ps
 from lumen_policy.policies.spec import RecoveryPolicy
-from lumen_policy.replay.contract import PS_PER_S, IntArray, ReplayInput, Router, Scheduler
+from lumen_policy.replay.contract import PS_PER_S, FaultTable, IntArray, ReplayInput, Router, Scheduler
 from lumen_policy.replay.draws import SCENARIO, draw
 from lumen_policy.settings import Settings
 from lumen_policy.trace.table import Trace
@@ -107,9 +107,12 @@ class Cluster:
             min_prefill_tokens=self.settings.min_prefill_tokens,
             scheduler=int(Scheduler[self.settings.scheduler.upper()]),
             router=int(Router[self.settings.router.upper()]),
-            crash_ps=np.array([crash.time_ps for crash in timeline], dtype=np.int64),
-            crash_worker=np.array([crash.worker for crash in timeline], dtype=np.int64),
-            detection_ps=self.detection.delays_ps(len(timeline), key),
+            faults=FaultTable.crashes(
+                [crash.time_ps for crash in timeline],
+                [crash.worker for crash in timeline],
+                self.detection.delays_ps(len(timeline), key),
+                self.costs,
+            ),
             policy=policy.codes(budget_pages=self.budget_pages),
             acceptance_threshold=self.acceptance.thresholds(),
             expected_tokens=self.acceptance.expected_tokens(policy.k),
@@ -262,7 +265,8 @@ def _measures(settings: Settings, costs: ServingCosts, detection: Detection) -> 
     """The measures' options, H resolved with the longest detection, so that no draw moves it."""
     horizon_s = settings.horizon_s
     if horizon_s is None:
-        horizon_s = default_horizon_ps(costs, np.array([detection.longest_ps])) / PS_PER_S
+        longest = FaultTable.crashes([0], [0], [detection.longest_ps], costs)
+        horizon_s = default_horizon_ps(longest) / PS_PER_S
     return MeasureOptions(
         horizon_s=horizon_s,
         slo_ttft_s=settings.slo_ttft_s,

@@ -13,6 +13,7 @@ from lumen_policy.document import SCHEMA_VERSION
 from lumen_policy.measures.calibrated_range import outside_range
 from lumen_policy.measures.exact import seconds
 from lumen_policy.measures.impact import excess_e2e
+from lumen_policy.measures.outages import outages_ps
 from lumen_policy.measures.placebo import JITTER_PS, Placebo
 from lumen_policy.measures.summary import Impact, ReplaySummary
 from lumen_policy.operator_figures import availability_section, targets_section
@@ -179,11 +180,11 @@ def unserved_s(summary: ReplaySummary, pairing: Pairing) -> float | None:
 
 
 def worker_down_s(output: ReplayOutput, pairing: Pairing) -> float | None:
-    """Time of all outages per crash instant; None where a worker is not back by the end of the run."""
-    if output.outage_rejoin_ps.size == 0 or (output.outage_rejoin_ps == NONE).any():
+    """Time of all outages per fault instant; None where a worker is not back by the end of the run."""
+    total_ps = outages_ps(output)
+    if total_ps is None:
         return None
-    instants = len({crash.time_ps for crash in pairing.crashes})
-    return seconds(int((output.outage_rejoin_ps - output.outage_crash_ps).sum()), instants)
+    return seconds(total_ps, len({crash.time_ps for crash in pairing.crashes}))
 
 
 def _availability(summary: ReplaySummary, run: PairedRun, pairing: Pairing) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Which resource binds after the crashes: prefill, decode, KV or link."""
+"""Which resource binds after the faults: prefill, decode, KV or link."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Literal, get_args
 import numpy as np
 
 from cost_models.serving_costs import PAGE_TOKENS
-from lumen_policy.measures.exact import exact_sum
 from lumen_policy.measures.gaps import bin_gaps
-from lumen_policy.replay.contract import NONE, ReplayInput, ReplayOutput
+from lumen_policy.measures.outages import down_ps
+from lumen_policy.replay.contract import ReplayInput, ReplayOutput
 
 __all__ = ["RESOURCES", "Binding", "binding"]
 
@@ -22,7 +22,7 @@ _LEAST_USE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """Use of four resources in [first crash, last crash + H], cut at the last arrival; None where that is
+    """Use of four resources in [first fault, last fault + H], cut at the last arrival; None where that is
     empty or no worker lived in it.
 
     Attributes:
@@ -49,8 +49,8 @@ def binding(inp: ReplayInput, out: ReplayOutput, horizon_ps: int) -> Binding:
     A full iteration holds the mean number of decodes of the window, and prefill chunks in the rest of the
     token budget; prompts count at their first token, recomputed tokens at the request's next token.
     """
-    start_ps = int(inp.crash_ps[0])
-    end_ps = min(int(inp.crash_ps[-1]) + horizon_ps, int(inp.arrival_ps[-1]))
+    start_ps = int(inp.faults.ps[0])
+    end_ps = min(int(inp.faults.ps[-1]) + horizon_ps, int(inp.arrival_ps[-1]))
     live_ps = _live_ps(inp, out, start_ps, end_ps)
     if live_ps <= 0:
         return _EMPTY
@@ -74,9 +74,7 @@ def _live_ps(inp: ReplayInput, out: ReplayOutput, start_ps: int, end_ps: int) ->
     """Worker time without the outages."""
     if end_ps <= start_ps:
         return 0
-    back = np.where(out.outage_rejoin_ps == NONE, end_ps, out.outage_rejoin_ps)
-    down = np.minimum(back, end_ps) - np.maximum(out.outage_crash_ps, start_ps)
-    return inp.workers * (end_ps - start_ps) - exact_sum(np.maximum(down, 0))
+    return inp.workers * (end_ps - start_ps) - down_ps(out, start_ps, end_ps)
 
 
 def _prefill_ps(

@@ -1,4 +1,4 @@
-"""What a crash cost its requests: excess E2E, and the state of the window after it."""
+"""What faults cost their requests: excess E2E, and the state of the windows after them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ExcessE2E:
     """The primary measure, exact: Σ (E2E − E2E₀) over the affected requests, signed.
 
     Attributes:
-        affected: number of requests with a < x + H and l > x for some crash x.
+        affected: number of requests with a < x + H and l > x for some fault x.
         unfinished: how many of them never finished in either run; they count up to the replay's end.
         ttft_ps: Σ (TTFT − TTFT₀).
         decode_ps: Σ ((l − f) − (l₀ − f₀)).
@@ -66,10 +66,10 @@ class ExcessE2E:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowMeasures:
-    """Service after the crashes.
+    """Service after the faults.
 
     Attributes:
-        window_s: length of the union of [x, x + H] over the crashes.
+        window_s: length of the union of [x, x + H] over the faults.
         cut_short: a window reaches beyond the last arrival, so it saw fewer requests than it should.
         ttft_s, tpot_s: over the affected requests (TPOT without those of one output token).
         slo_attainment: share of the affected requests that met every objective set; None without objective
@@ -89,23 +89,23 @@ class WindowMeasures:
     restored_bytes: int
 
 
-def affected_requests(times: RequestTimes, crash_ps: IntArray, horizon_ps: int) -> BoolArray:
-    """Requests in the system at some time of a window: a < x + H and l > x for some crash x.
+def affected_requests(times: RequestTimes, fault_ps: IntArray, horizon_ps: int) -> BoolArray:
+    """Requests in the system at some time of a window: a < x + H and l > x for some fault x.
 
     Args:
         times: of the faulty run; unfinished requests are in the system to the end.
-        crash_ps: shape (m,), non-decreasing.
+        fault_ps: shape (m,), non-decreasing.
         horizon_ps: H.
 
     Returns:
         Shape (n',), one entry per accepted request.
     """
-    if crash_ps.size == 0:
+    if fault_ps.size == 0:
         return np.zeros(times.arrival_ps.size, dtype=np.bool_)
-    # the latest crash before l decides: an earlier one has an earlier window
-    latest = np.searchsorted(crash_ps, times.last_ps, side="left") - 1
-    latest[~times.finished] = crash_ps.size - 1
-    return (latest >= 0) & (times.arrival_ps < crash_ps[latest] + horizon_ps)
+    # the latest fault before l decides: an earlier one has an earlier window
+    latest = np.searchsorted(fault_ps, times.last_ps, side="left") - 1
+    latest[~times.finished] = fault_ps.size - 1
+    return (latest >= 0) & (times.arrival_ps < fault_ps[latest] + horizon_ps)
 
 
 def excess_e2e(
@@ -123,7 +123,7 @@ def excess_e2e(
     """
     times, base = request_times(inp, faulty), request_times(inp, fault_free)
     check_pair(times, base)
-    rows = np.flatnonzero(affected_requests(times, inp.crash_ps, horizon_ps))
+    rows = np.flatnonzero(affected_requests(times, inp.faults.ps, horizon_ps))
     ttft = times.first_ps[rows] - base.first_ps[rows]
     e2e = times.last_ps[rows] - base.last_ps[rows]
     return ExcessE2E(
@@ -137,9 +137,9 @@ def excess_e2e(
 def window_measures(
     inp: ReplayInput, faulty: ReplayOutput, horizon_ps: int, options: MeasureOptions
 ) -> WindowMeasures:
-    """Service over the windows after the crashes; ``inp`` has at least one crash."""
+    """Service over the windows after the faults; ``inp`` has at least one fault."""
     times = request_times(inp, faulty)
-    rows = np.flatnonzero(affected_requests(times, inp.crash_ps, horizon_ps))
+    rows = np.flatnonzero(affected_requests(times, inp.faults.ps, horizon_ps))
     index = times.index[rows]
     affected = RequestTimes(
         index=index,
@@ -149,12 +149,12 @@ def window_measures(
         finished=times.finished[rows],
     )
     output = inp.output_tokens[index]
-    window_ps = _union_ps(inp.crash_ps, horizon_ps)
+    window_ps = _union_ps(inp.faults.ps, horizon_ps)
     met = _meets_objectives(affected, output, options)
-    ended_inside = _inside_union(affected.last_ps, inp.crash_ps, horizon_ps)
+    ended_inside = _inside_union(affected.last_ps, inp.faults.ps, horizon_ps)
     return WindowMeasures(
         window_s=seconds(window_ps),
-        cut_short=int(inp.crash_ps[-1]) + horizon_ps > int(inp.arrival_ps[-1]),
+        cut_short=int(inp.faults.ps[-1]) + horizon_ps > int(inp.arrival_ps[-1]),
         ttft_s=distribution_of_ps(affected.first_ps - affected.arrival_ps),
         tpot_s=distribution_of_s(tpot(affected, output)),
         slo_attainment=None if met is None or rows.size == 0 else int(met.sum()) / rows.size,
@@ -171,12 +171,12 @@ def extra_slo_misses(
     horizon_ps: int,
     options: MeasureOptions,
 ) -> int | None:
-    """Affected requests that missed an objective, less those that miss one without the crashes; None without
+    """Affected requests that missed an objective, less those that miss one without the faults; None without
     objective.
     """
     times, base = request_times(inp, faulty), request_times(inp, fault_free)
     check_pair(times, base)
-    rows = affected_requests(times, inp.crash_ps, horizon_ps)
+    rows = affected_requests(times, inp.faults.ps, horizon_ps)
     output = inp.output_tokens[times.index]
     met, met0 = (_meets_objectives(run, output, options) for run in (times, base))
     if met is None or met0 is None:
@@ -184,15 +184,15 @@ def extra_slo_misses(
     return int(met0[rows].sum()) - int(met[rows].sum())
 
 
-def _union_ps(crash_ps: IntArray, horizon_ps: int) -> int:
+def _union_ps(fault_ps: IntArray, horizon_ps: int) -> int:
     """Length of the union of [x, x + H]."""
-    return horizon_ps + int(np.minimum(np.diff(crash_ps), horizon_ps).sum())
+    return horizon_ps + int(np.minimum(np.diff(fault_ps), horizon_ps).sum())
 
 
-def _inside_union(at_ps: IntArray, crash_ps: IntArray, horizon_ps: int) -> BoolArray:
+def _inside_union(at_ps: IntArray, fault_ps: IntArray, horizon_ps: int) -> BoolArray:
     """Which instants lie in some (x, x + H]."""
-    latest = np.searchsorted(crash_ps, at_ps, side="left") - 1
-    inside: BoolArray = (latest >= 0) & (at_ps <= crash_ps[latest] + horizon_ps)
+    latest = np.searchsorted(fault_ps, at_ps, side="left") - 1
+    inside: BoolArray = (latest >= 0) & (at_ps <= fault_ps[latest] + horizon_ps)
     return inside
 
 

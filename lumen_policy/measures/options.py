@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from cost_models.serving_costs import ServingCosts
 from lumen_policy.errors import InputError
 from lumen_policy.measures.exact import picoseconds
-from lumen_policy.replay.contract import IntArray
+from lumen_policy.replay.contract import FaultTable
 
 __all__ = ["MeasureOptions", "RecoveryOptions", "default_horizon_ps"]
 
@@ -27,7 +26,7 @@ class RecoveryOptions:
     """When a run counts as disturbed and when as recovered.
 
     Attributes:
-        grid_s: distance of the grid points, counted from the first crash.
+        grid_s: distance of the grid points, counted from the first fault.
         window_s: length of the rolling means; a multiple of ``grid_s``.
         min_samples: with fewer samples in either run a grid point counts as in band.
         hold_s: how long the run must stay in band; a multiple of ``grid_s``.
@@ -71,7 +70,7 @@ class MeasureOptions:
     """Options of all measures of one replay.
 
     Attributes:
-        horizon_s: H, the length of the window after each crash; None = ``default_horizon_ps``. Give it when
+        horizon_s: H, the length of the window after each fault; None = ``default_horizon_ps``. Give it when
             several replays are compared: it has to be the same for all of them.
         slo_ttft_s: the TTFT a request has to meet; None = no such objective.
         slo_tpot_s: the TPOT a request has to meet (a single output token has none); None = no such objective.
@@ -95,19 +94,16 @@ class MeasureOptions:
             raise InputError(f"horizon_s: found {self.horizon_s!r}, which is less than a picosecond")
 
 
-def default_horizon_ps(costs: ServingCosts, detection_ps: IntArray) -> int:
+def default_horizon_ps(faults: FaultTable) -> int:
     """H = max(300 s, longest reload + 180 s).
 
-    The longest reload of the cluster, from crash to rejoin, is the longest detection + restart + full load +
-    engine init, with the draft's load and init on top where the cluster has a draft, whatever the policy's
-    k: H depends on the cluster and its faults alone.
+    A reload lasts from the fault to the rejoin: detection + restart (repair, or a spare) + full load + engine
+    init, with the draft's load and init where the cluster has a draft, whatever the policy's k: H depends on
+    the cluster and its faults alone.
 
     Args:
-        costs: of a worker.
-        detection_ps: shape (m,), delays from crash to detection.
+        faults: those whose reload can come.
     """
-    reload_ps = costs.restart_ps + costs.full_load_ps + costs.engine_init_ps
-    if costs.draft is not None:
-        reload_ps += costs.draft_load_ps + costs.draft_init_ps
-    reload_ps += int(detection_ps.max(initial=0))
-    return max(picoseconds(_SHORTEST_HORIZON_S), reload_ps + picoseconds(_AFTER_RELOAD_S))
+    reload_ps = faults.delay_ps + faults.restart_ps + faults.draft_ps + faults.load_ps + faults.init_ps
+    longest_ps = int(reload_ps.max(initial=0))
+    return max(picoseconds(_SHORTEST_HORIZON_S), longest_ps + picoseconds(_AFTER_RELOAD_S))

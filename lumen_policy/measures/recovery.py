@@ -20,7 +20,7 @@ __all__ = ["Recovery", "recovery"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """Recovery of a faulty run from its first crash x.
+    """Recovery of a faulty run from its first fault x.
 
     Attributes:
         recovery_time_s: from x to the grid point at which TTFT and token gap are back in band for good (for
@@ -55,17 +55,17 @@ def recovery(
     one from which on all grid points of a hold, both ends included, are in band. All comparisons are exact.
 
     Args:
-        inp: of the faulty run, with at least one crash.
+        inp: of the faulty run, with at least one fault.
         faulty, fault_free: the two replays.
         options: window, hold, bands.
-        horizon_ps: H; an excess of the number in the system that begins later than x + H is not the crash's
+        horizon_ps: H; an excess of the number in the system that begins later than x + H is not the fault's
             and counts as none. None = no such limit.
 
     Raises:
         ReplayError: the two runs accepted different requests.
     """
     grid_ps = picoseconds(options.grid_s)
-    origin_ps = int(inp.crash_ps[0])
+    origin_ps = int(inp.faults.ps[0])
     points = max(0, int(inp.arrival_ps[-1]) - origin_ps) // grid_ps + 1
     times, base = request_times(inp, faulty), request_times(inp, fault_free)
     check_pair(times, base)

@@ -53,7 +53,7 @@ class Requests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impact:
-    """What the crashes cost; see ``ExcessE2E``, ``WindowMeasures``, ``Recovery``, ``RecoveryParts``,
+    """What the faults cost; see ``ExcessE2E``, ``WindowMeasures``, ``Recovery``, ``RecoveryParts``,
     ``Binding`` and ``extra_slo_misses`` for the fields."""
 
     excess_e2e_request_s: float
@@ -109,19 +109,19 @@ def summarise(
     Args:
         inp: of ``out``.
         out: the run to measure.
-        fault_free: the fault-free run of the same trace, draws and policy; needed if ``inp`` has a crash.
+        fault_free: the fault-free run of the same trace, draws and policy; needed if ``inp`` has a fault.
         options: defaults if None.
 
     Returns:
-        ``impact`` is None for a run without a crash.
+        ``impact`` is None for a run without a fault.
 
     Raises:
-        ReplayError: a crash without a fault-free run, or one of another trace.
+        ReplayError: a fault without a fault-free run, or one of another trace.
     """
     options = options or MeasureOptions()
     if fault_free is None:
-        if inp.crash_ps.size:
-            raise ReplayError("a run with crashes was to be measured without its fault-free run")
+        if len(inp.faults):
+            raise ReplayError("a run with faults was to be measured without its fault-free run")
         fault_free = out
     times = request_times(inp, out)
     output = inp.output_tokens[times.index]
@@ -134,7 +134,7 @@ def summarise(
         e2e_s=distribution_of_ps(times.last_ps[finished] - times.arrival_ps[finished]),
         e2e_per_output_s=distribution_of_s(e2e_per_output(times, output)),
         interrupted=interrupted(inp, out),
-        impact=_impact(inp, out, fault_free, options) if inp.crash_ps.size else None,
+        impact=_impact(inp, out, fault_free, options) if len(inp.faults) else None,
         checkpoint=checkpoint(inp, out, fault_free),
         assist=assist(out),
         saturation=saturation(inp, fault_free),
@@ -157,9 +157,7 @@ def _requests(out: ReplayOutput) -> Requests:
 
 def _impact(inp: ReplayInput, out: ReplayOutput, fault_free: ReplayOutput, options: MeasureOptions) -> Impact:
     horizon_ps = (
-        default_horizon_ps(inp.costs, inp.detection_ps)
-        if options.horizon_s is None
-        else picoseconds(options.horizon_s)
+        default_horizon_ps(inp.faults) if options.horizon_s is None else picoseconds(options.horizon_s)
     )
     excess = excess_e2e(inp, out, fault_free, horizon_ps)
     window = window_measures(inp, out, horizon_ps, options)

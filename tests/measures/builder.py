@@ -9,7 +9,15 @@ import numpy as np
 from hypothesis import strategies as st
 
 from cost_models.serving_costs import IterationCosts, ServingCosts
-from lumen_policy.replay.contract import NONE, PS_PER_S, PolicyCodes, ReplayInput, ReplayOutput, Status
+from lumen_policy.replay.contract import (
+    NONE,
+    PS_PER_S,
+    FaultTable,
+    PolicyCodes,
+    ReplayInput,
+    ReplayOutput,
+    Status,
+)
 
 __all__ = ["COUNTERS", "GapRecord", "brute_gaps", "gap_records", "ints", "replay_input", "replay_output"]
 
@@ -48,8 +56,8 @@ def _costs(reload_s: int, draft: bool) -> ServingCosts:
         restart_ps=0,
         full_load_ps=reload_s * PS_PER_S,
         engine_init_ps=0,
-        draft_load_ps=7 * PS_PER_S,
-        draft_init_ps=3 * PS_PER_S,
+        draft_load_ps=7 * PS_PER_S if draft else 0,
+        draft_init_ps=3 * PS_PER_S if draft else 0,
         pool_pages=100,
         draft_pool_pages=0,
         page_bytes=1600,
@@ -81,22 +89,26 @@ def replay_input(
         guard=True,
         budget_pages=100,
     )
+    worker_costs = _costs(reload_s, draft)
     return ReplayInput(
         arrival_ps=ints(arrival_ps),
         prompt_tokens=ints([10] * count),
         output_tokens=ints(output_tokens if output_tokens is not None else [5] * count),
         workers=workers,
-        costs=_costs(reload_s, draft),
+        costs=worker_costs,
         token_budget=512,
         max_batch=8,
         min_prefill_tokens=0,
         scheduler=0,
         router=0,
-        crash_ps=ints([time for time, _ in crashes]),
-        crash_worker=ints([worker for _, worker in crashes]),
-        detection_ps=ints([detection_s * PS_PER_S] * len(crashes)),
+        faults=FaultTable.crashes(
+            [time for time, _ in crashes],
+            [worker for _, worker in crashes],
+            [detection_s * PS_PER_S] * len(crashes),
+            worker_costs,
+        ),
         policy=policy,
-        acceptance_threshold=np.zeros(1, dtype=np.uint64),
+        acceptance_threshold=np.zeros((1, 1), dtype=np.uint64),
         expected_tokens=np.ones((1, 1)),
         seed=0,
         snapshot_ps=ints([]),

@@ -10,7 +10,7 @@ from twin.simulation import replay
 from twin.strategies import random_input
 
 from lumen_policy.measures.binding import RESOURCES, binding
-from lumen_policy.replay.contract import PS_PER_S, ReplayInput, ReplayOutput
+from lumen_policy.replay.contract import PS_PER_S, FaultTable, ReplayInput, ReplayOutput
 
 from .builder import ints, replay_input, replay_output
 
@@ -31,7 +31,7 @@ def by_hand(sequences: int) -> tuple[ReplayInput, ReplayOutput]:
         [20 * S, 32 * S],
         [(11 * S, S, 0, 10, sequences)],
         outage_worker=ints([0]),
-        outage_crash_ps=ints([10 * S]),
+        outage_stop_ps=ints([10 * S]),
         outage_detection_ps=ints([13 * S]),
         outage_rejoin_ps=ints([-1]),
         snapshot_live=np.array([[0, 1]] * 3),
@@ -76,14 +76,14 @@ def test_prefill_and_link_by_hand() -> None:
 
 def test_an_empty_window_binds_nothing() -> None:
     inp, out = by_hand(8)
-    late = replace(inp, crash_ps=ints([31 * S]))
+    late = replace(inp, faults=FaultTable.crashes([31 * S], [0], [0], inp.costs))
     assert binding(late, out, 20 * S).resource is None
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_bounds_on_replays(seed: int) -> None:
     inp = random_input(seed)
-    if not inp.crash_ps.size:
+    if not len(inp.faults):
         return
     uses = binding(inp, replay(inp), 10 * S)
     if uses.resource is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +10,7 @@ from lumen_policy.errors import InputError, ReplayError
 from lumen_policy.measures.impact import affected_requests, excess_e2e, window_measures
 from lumen_policy.measures.options import MeasureOptions, default_horizon_ps
 from lumen_policy.measures.times import request_times
-from lumen_policy.replay.contract import NONE, PS_PER_S, ReplayInput, ReplayOutput, Status
+from lumen_policy.replay.contract import NONE, PS_PER_S, FaultTable, ReplayInput, ReplayOutput, Status
 
 from .builder import ints, replay_input, replay_output
 
@@ -99,7 +98,7 @@ def test_an_unfinished_request_is_in_the_window_of_a_crash_at_the_very_end() -> 
     inp = replay_input(ints([0, 50]) * S, crashes=[(10 * S, 0), (100 * S, 1)])
     status = ints([Status.FINISHED, Status.PENDING])
     run = replay_output(inp, [S, NONE], [2 * S, NONE], status=status, end_ps=100 * S)
-    assert affected_requests(request_times(inp, run), inp.crash_ps, 20 * S).tolist() == [False, True]
+    assert affected_requests(request_times(inp, run), inp.faults.ps, 20 * S).tolist() == [False, True]
 
 
 def test_refused_requests_are_left_out() -> None:
@@ -140,10 +139,10 @@ def test_affected_and_excess_equal_their_definition(
 ) -> None:
     inp, faulty, base = pair
     expected = [
-        any(a < x + horizon and last > x for x in inp.crash_ps.tolist())
+        any(a < x + horizon and last > x for x in inp.faults.ps.tolist())
         for a, last in zip(inp.arrival_ps.tolist(), faulty.last_ps.tolist(), strict=True)
     ]
-    assert affected_requests(request_times(inp, faulty), inp.crash_ps, horizon).tolist() == expected
+    assert affected_requests(request_times(inp, faulty), inp.faults.ps, horizon).tolist() == expected
     excess = excess_e2e(inp, faulty, base, horizon)
     difference = (faulty.last_ps - inp.arrival_ps) - (base.last_ps - inp.arrival_ps)
     ttft = (faulty.first_ps - inp.arrival_ps) - (base.first_ps - inp.arrival_ps)
@@ -167,7 +166,7 @@ def test_identical_runs_give_exactly_zero_and_swapped_runs_the_opposite(
 @given(pairs(), st.integers(1, 20))
 def test_windows_are_united(pair: tuple[ReplayInput, ReplayOutput, ReplayOutput], horizon: int) -> None:
     inp, faulty, _ = pair
-    covered = {t for x in inp.crash_ps.tolist() for t in range(x + 1, x + horizon + 1)}
+    covered = {t for x in inp.faults.ps.tolist() for t in range(x + 1, x + horizon + 1)}
     window = window_measures(inp, faulty, horizon, MeasureOptions(slo_ttft_s=1000.0))
     assert window.window_s * S == pytest.approx(len(covered), abs=1e-9)
     inside = sum(last in covered for last in faulty.last_ps.tolist())
@@ -183,8 +182,8 @@ def test_default_horizon() -> None:
         (200, True, 393),
     ):
         inp = replay_input([0], crashes=[(0, 0)], reload_s=reload_s, draft=draft)
-        assert default_horizon_ps(inp.costs, inp.detection_ps) == expected_s * S
-    assert default_horizon_ps(inp.costs, np.array([], dtype=np.int64)) == 390 * S
+        assert default_horizon_ps(inp.faults) == expected_s * S
+    assert default_horizon_ps(FaultTable.none()) == 300 * S
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])

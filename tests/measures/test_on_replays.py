@@ -17,7 +17,7 @@ from lumen_policy.measures.impact import excess_e2e
 from lumen_policy.measures.options import MeasureOptions, RecoveryOptions
 from lumen_policy.measures.summary import summarise
 from lumen_policy.measures.times import number_in_system, request_times
-from lumen_policy.replay.contract import PS_PER_S, ReplayInput, ReplayOutput
+from lumen_policy.replay.contract import PS_PER_S, FaultTable, ReplayInput, ReplayOutput
 
 SEEDS = range(30)
 
@@ -26,8 +26,7 @@ SEEDS = range(30)
 def pair(seed: int) -> tuple[ReplayInput, ReplayOutput, ReplayOutput]:
     """A random replay and its fault-free replay."""
     inp = random_input(seed)
-    none = np.array([], dtype=np.int64)
-    calm = replace(inp, crash_ps=none, crash_worker=none, detection_ps=none)
+    calm = replace(inp, faults=FaultTable.none())
     return inp, replay(inp), replay(calm)
 
 
@@ -75,7 +74,7 @@ def test_summary_is_within_its_bounds(seed: int) -> None:
         assert share is None or 0 <= share <= 1
     for balance in (summary.checkpoint.holder_balance, summary.checkpoint.load_balance):
         assert balance is None or 1 <= balance <= inp.workers
-    assert (summary.impact is None) == (inp.crash_ps.size == 0)
+    assert (summary.impact is None) == (len(inp.faults) == 0)
     if summary.impact is not None:
         assert summary.interrupted.count <= summary.impact.affected
 

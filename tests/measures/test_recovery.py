@@ -35,7 +35,7 @@ def literal(
     options: RecoveryOptions,
 ) -> tuple[float | None, bool, bool, float | None]:
     """The definition, sample by sample and excursion by excursion, on a list of grid points."""
-    x, end = int(inp.crash_ps[0]), max(int(inp.arrival_ps[-1]), int(inp.crash_ps[0]))
+    x, end = int(inp.faults.ps[0]), max(int(inp.arrival_ps[-1]), int(inp.faults.ps[0]))
     grid = list(range(x, end + 1, int(options.grid_s) * S))
     ttft = [
         [(a, f - a) for a, f in zip(inp.arrival_ps.tolist(), run.first_ps.tolist(), strict=True) if a >= x]

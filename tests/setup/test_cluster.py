@@ -65,9 +65,9 @@ def test_inputs_carry_the_set_up() -> None:
     crashes = parse_crashes(["4:2", "2:0"])
     policy = lumen(alpha="0.01", theta="9", k=3)
     inputs = resolved.replay_input(trace, crashes=crashes, policy=policy)
-    assert list(inputs.crash_ps) == [2 * S, 4 * S]
-    assert list(inputs.crash_worker) == [0, 2]
-    assert list(inputs.detection_ps) == [15 * S // 10] * 2
+    assert list(inputs.faults.ps) == [2 * S, 4 * S]
+    assert list(inputs.faults.worker) == [0, 2]
+    assert list(inputs.faults.delay_ps) == [15 * S // 10] * 2
     assert inputs.expected_tokens.shape == (len(inputs.acceptance_threshold), 4)
     assert (inputs.router, inputs.scheduler, inputs.workers) == (3, 1, 3)
     assert inputs.snapshot_ps[0] == 0
