@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
 
 import numpy as np
 from hypothesis import strategies as st
@@ -21,57 +20,17 @@ from lumen_policy.replay.contract import (
     Scheduler,
 )
 
+from .chooser import Chooser, DrawnChooser, SeededChooser
 from .compare import compare
+from .random_faults import with_faults, with_links, with_rules
 from .simulation import replay
 
 __all__ = ["compare", "random_input", "replay_inputs"]
 
-T = TypeVar("T")
-
 INFINITE = 2**63 - 1
 UNLIMITED_PAGES = 2**40
-
-
-class Chooser(Protocol):
-    """Where the choices come from: hypothesis or a seeded generator."""
-
-    def integer(self, low: int, high: int) -> int: ...
-
-    def integers(self, count: int, low: int, high: int) -> list[int]: ...
-
-    def pick(self, options: Sequence[T]) -> T: ...
-
-
-class SeededChooser:
-    """Choices of a seeded generator."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-
-    def integer(self, low: int, high: int) -> int:
-        return self.random.randint(low, high)
-
-    def integers(self, count: int, low: int, high: int) -> list[int]:
-        return [self.random.randint(low, high) for _ in range(count)]
-
-    def pick(self, options: Sequence[T]) -> T:
-        return self.random.choice(options)
-
-
-class DrawnChooser:
-    """Choices that hypothesis draws and shrinks."""
-
-    def __init__(self, draw: st.DrawFn) -> None:
-        self.draw = draw
-
-    def integer(self, low: int, high: int) -> int:
-        return self.draw(st.integers(low, high))
-
-    def integers(self, count: int, low: int, high: int) -> list[int]:
-        return self.draw(st.lists(st.integers(low, high), min_size=count, max_size=count))
-
-    def pick(self, options: Sequence[T]) -> T:
-        return self.draw(st.sampled_from(options))
+PLAIN_PLACEMENTS = [Placement.OFF, Placement.RING, Placement.LOAD_AWARE]
+PLAIN_ROUTINGS = [Routing.SHORTEST_QUEUE, Routing.HOLDER, Routing.LOAD_AWARE]
 
 
 @dataclass(frozen=True)
@@ -103,7 +62,20 @@ def replay_inputs(draw: st.DrawFn) -> ReplayInput:
 
 
 def build_input(choose: Chooser) -> ReplayInput:
-    """One replay from a chooser."""
+    """One replay from a chooser: half of them plain (crashes alone, rules of the paper, free links)."""
+    plain, busy, unit = _plain_input(choose)
+    extra = choose.pick(["plain"] * 5 + ["faults", "links", "rules", "everything", "everything"])
+    if extra in ("links", "everything"):
+        plain = with_links(choose, plain, unit)
+    if extra in ("rules", "everything"):
+        plain = with_rules(choose, plain, unit, busy[-1])
+    if extra in ("faults", "everything"):
+        plain = with_faults(choose, plain, unit, busy)
+    return plain
+
+
+def _plain_input(choose: Chooser) -> tuple[ReplayInput, list[int], int]:
+    """A replay, the instants at which something happens in it without faults, and the unit of its times."""
     focus = choose.pick(["any", "restore", "assist"])
     workers = choose.integer(1, 6) if focus == "any" else choose.integer(2, 4)
     small_pool = choose.integer(2, 12) if focus == "any" else choose.integer(5, 14)
@@ -145,14 +117,19 @@ def build_input(choose: Chooser) -> ReplayInput:
         seed=choose.integer(0, 2**64 - 1),
         snapshot_ps=_array([]),
     )
-    return _add_faults(choose, calm, shape)
+    busy = _busy_instants(calm)
+    return _add_crashes(choose, calm, shape, busy), busy, shape.unit_ps
 
 
-def _add_faults(choose: Chooser, calm: ReplayInput, shape: Shape) -> ReplayInput:
-    """Crashes and snapshots, often at instants at which something happens without them."""
+def _busy_instants(calm: ReplayInput) -> list[int]:
+    """Arrivals and ends of iterations."""
     output = replay(calm)
     ends = np.concatenate([output.first_ps, output.gap_end_ps, [output.end_ps]])
-    busy = [int(ps) for ps in np.unique(np.concatenate([calm.arrival_ps, ends])) if ps >= 0]
+    return [int(ps) for ps in np.unique(np.concatenate([calm.arrival_ps, ends])) if ps >= 0]
+
+
+def _add_crashes(choose: Chooser, calm: ReplayInput, shape: Shape, busy: list[int]) -> ReplayInput:
+    """Crashes and snapshots, often at instants at which something happens without them."""
     early = busy if shape.focus == "any" else busy[: len(busy) // 2 + 1]
     crashes = _crashes(choose, calm.workers, early, shape)
     return replace(
@@ -313,8 +290,8 @@ def _policy(choose: Chooser, k: int, shape: Shape, prompts: list[int]) -> Policy
     pages = -(-sum(prompts) // (len(prompts) * PAGE_TOKENS))
     restoring = shape.focus == "restore"
     return PolicyCodes(
-        placement=int(choose.pick([Placement.RING, Placement.LOAD_AWARE] if restoring else list(Placement))),
-        routing=int(choose.pick([Routing.HOLDER, Routing.LOAD_AWARE] if restoring else list(Routing))),
+        placement=int(choose.pick([Placement.RING, Placement.LOAD_AWARE] if restoring else PLAIN_PLACEMENTS)),
+        routing=int(choose.pick([Routing.HOLDER, Routing.LOAD_AWARE] if restoring else PLAIN_ROUTINGS)),
         k=k,
         token_weight=token_weight,
         request_weight=request_weight,
