@@ -10,6 +10,16 @@ import msgspec
 from cost_models.calibrated import Calibration
 from cost_models.errors import CostModelError
 from cost_models.model_spec import ModelSpec
+from cost_models.recovery_figures import (
+    NIC_BYTES_PER_S,
+    NIC_LATENCY_S,
+    NICS_PER_GPU,
+    SNAPSHOT_BASE_S,
+    SNAPSHOT_BYTES_PER_S,
+    STANDBY_SWITCH_S,
+    STORE_BYTES_PER_S,
+    STORE_LATENCY_S,
+)
 from cost_models.sourced import Sourced, SourcedByTp, SourcedCurve
 
 __all__ = [
@@ -20,10 +30,25 @@ __all__ = [
     "load_hardware",
 ]
 
-PROFILE_SCHEMA_VERSION = 2
-"""Written by this release; version 1, without calibrations and residual_scale, is read as well."""
+PROFILE_SCHEMA_VERSION = 3
+"""Written by this release; versions 1 and 2, which lack the fields of ``_FIRST_VERSION``, are read as well."""
 
-_READABLE_VERSIONS = (1, 2)
+_READABLE_VERSIONS = (1, 2, 3)
+_FIRST_VERSION = {
+    "calibrations": 2,
+    "residual_scale": 2,
+    "device_to_host": 3,
+    "snapshot_base_s": 3,
+    "snapshot_bytes_per_s": 3,
+    "standby_switch_s": 3,
+    "nics_per_gpu": 3,
+    "nic_latency_s": 3,
+    "nic_bytes_per_s": 3,
+    "store_latency_s": 3,
+    "store_bytes_per_s": 3,
+}
+"""Optional field to the version that brought it."""
+
 BUILT_IN_PROFILES = ("a100-80g", "h100-sxm", "h200-sxm")
 """The profiles that can be named without a file."""
 
@@ -64,6 +89,15 @@ _FIELD_RULES: dict[str, tuple[str, float, bool]] = {
     "engine_init_s": _TIME,
     "draft_init_s": _TIME,
     "residual_scale": ("1", 100.0, False),
+    "device_to_host": _RATE,
+    "snapshot_base_s": _TIME,
+    "snapshot_bytes_per_s": _RATE,
+    "standby_switch_s": _TIME,
+    "nics_per_gpu": ("1", 100.0, False),
+    "nic_latency_s": _TIME,
+    "nic_bytes_per_s": _RATE,
+    "store_latency_s": _TIME,
+    "store_bytes_per_s": _RATE,
 }
 
 
@@ -75,7 +109,7 @@ class HardwareProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     memory, links and reload always come from the figures here.
 
     Attributes:
-        schema_version: 1 or 2; 1 has neither calibrations nor residual_scale.
+        schema_version: 1, 2 (with calibrations, residual_scale) or 3 (with the fields after them).
         name, description: as printed.
         hbm_bytes: memory of one GPU.
         hbm_bytes_per_s: peak memory bandwidth of one GPU.
@@ -104,6 +138,17 @@ class HardwareProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         draft_init_s: the same of the draft.
         calibrations: measured iterations, at most one for a model's shape and TP.
         residual_scale: factor on every iteration of the served model, from a server's own log; None = 1.
+        device_to_host: device to host, one GPU; None = as host_link.
+        snapshot_base_s: process snapshot: what restoring one takes beside its bytes.
+        snapshot_bytes_per_s: weights out of a process snapshot, whole worker.
+        standby_switch_s: a standby engine takes over.
+        nics_per_gpu: network interfaces for each GPU of the worker.
+        nic_latency_s: of one transfer over the network.
+        nic_bytes_per_s: of one network interface, one way.
+        store_latency_s: of one transfer into or out of the checkpoint store.
+        store_bytes_per_s: of the store, one way, shared by all workers.
+
+    A profile without one of the last eight gets the value of ``cost_models.recovery_figures``.
     """
 
     schema_version: int
@@ -136,6 +181,15 @@ class HardwareProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     draft_init_s: Sourced
     calibrations: tuple[Calibration, ...] = ()
     residual_scale: Sourced | None = None
+    device_to_host: SourcedCurve | None = None
+    snapshot_base_s: Sourced = SNAPSHOT_BASE_S
+    snapshot_bytes_per_s: Sourced = SNAPSHOT_BYTES_PER_S
+    standby_switch_s: Sourced = STANDBY_SWITCH_S
+    nics_per_gpu: Sourced = NICS_PER_GPU
+    nic_latency_s: Sourced = NIC_LATENCY_S
+    nic_bytes_per_s: Sourced = NIC_BYTES_PER_S
+    store_latency_s: Sourced = STORE_LATENCY_S
+    store_bytes_per_s: Sourced = STORE_BYTES_PER_S
 
     def calibration(self, model: ModelSpec, tensor_parallel: int) -> Calibration | None:
         """The calibration that holds for a model at a TP, or None."""
@@ -159,12 +213,12 @@ class HardwareProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                     f"calibrations: two for {calibration.model} at TP {calibration.tensor_parallel}, "
                     f"allowed: one"
                 )
-        if self.schema_version == 1 and (self.calibrations or self.residual_scale is not None):
-            raise CostModelError("calibrations and residual_scale need schema_version 2")
-        if self.host_link.latency_s > _MAX_SECONDS:
-            raise CostModelError(
-                f"host_link: latency_s is {self.host_link.latency_s:g}, allowed: ≤ {_MAX_SECONDS:g} s"
-            )
+        for link in ("host_link", "device_to_host"):
+            curve: SourcedCurve | None = getattr(self, link)
+            if curve is not None and curve.latency_s > _MAX_SECONDS:
+                raise CostModelError(
+                    f"{link}: latency_s is {curve.latency_s:g}, allowed: ≤ {_MAX_SECONDS:g} s"
+                )
         for field, (unit, highest, zero_allowed) in _FIELD_RULES.items():
             figure = getattr(self, field)
             if figure is None:
@@ -224,6 +278,10 @@ def decode_hardware(text: bytes, origin: str) -> HardwareProfile:
         if version not in _READABLE_VERSIONS:
             readable = ", ".join(str(known) for known in _READABLE_VERSIONS)
             raise CostModelError(f"schema_version is {version}, this release reads {readable}")
+        given = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        for field, first in _FIRST_VERSION.items():
+            if version < first and field in given:
+                raise CostModelError(f"{field} needs schema_version {first}, this file has {version}")
         return msgspec.json.decode(text, type=HardwareProfile)
     except (msgspec.DecodeError, UnicodeDecodeError, CostModelError) as error:
         raise CostModelError(f"hardware profile {origin}: {error}") from error

@@ -6,12 +6,12 @@ table entries and integer products, so a replay is bit-identical on every machin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["PAGE_TOKENS", "IterationCosts", "ServingCosts"]
+__all__ = ["PAGE_TOKENS", "IterationCosts", "ServingCosts", "TransferCosts"]
 
 PAGE_TOKENS = 16
 """Tokens of one KV page, everywhere in this project."""
@@ -56,6 +56,29 @@ class IterationCosts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransferCosts:
+    """What checkpoint traffic costs beside the iterations, in integer picoseconds.
+
+    A transfer of n tokens occupies its server's egress link for egress_latency_ps + n·egress_token_ps and then the
+    holder's ingress link for n·ingress_token_ps; the store's for store_latency_ps + n·store_token_ps. All zero: links
+    are free, a transfer arrives at the instant it is made.
+
+    Attributes:
+        remote_restore_ps: shape (pages_max + 1,); whole pages from another worker's host memory over both NICs and
+            the host links; entry 0 is 0. Empty: no remote restores.
+        store_restore_ps: the same out of the store. Empty: no store.
+    """
+
+    egress_latency_ps: int = 0
+    egress_token_ps: int = 0
+    ingress_token_ps: int = 0
+    store_latency_ps: int = 0
+    store_token_ps: int = 0
+    remote_restore_ps: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    store_restore_ps: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServingCosts:
     """Everything about one worker (a TP group) that costs time or room.
 
@@ -73,6 +96,7 @@ class ServingCosts:
         pool_pages: KV pages of the worker for the served model.
         draft_pool_pages: KV pages (of the draft's own KV) free beside both weights while it reloads.
         page_bytes: bytes of one KV page of the served model, one copy over the whole worker.
+        transfers: of checkpoint traffic.
     """
 
     target: IterationCosts
@@ -88,3 +112,4 @@ class ServingCosts:
     pool_pages: int
     draft_pool_pages: int
     page_bytes: int
+    transfers: TransferCosts = field(default_factory=TransferCosts)

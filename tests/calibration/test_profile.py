@@ -161,8 +161,8 @@ def _twice(document: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("edit", "words"),
     [
-        (_set("schema_version", 1), "need schema_version 2"),
-        (_set("schema_version", 3), "schema_version is 3, this release reads 1, 2"),
+        (_set("schema_version", 1), "needs schema_version 2"),
+        (_set("schema_version", 4), "schema_version is 4, this release reads 1, 2, 3"),
         (_set("calibrations.0.clock", 1), "unknown field `clock`"),
         (_set("calibrations.0.prefill_pair_s.value", -1e-9), "prefill_pair_s: -1e-09 s, allowed"),
         (_set("calibrations.0.prefill_pair_s.unit", "ms"), "prefill_pair_s: unit is 'ms'"),
