@@ -12,7 +12,9 @@ from cost_models.kv_pool import draft_pool_pages, pool_pages
 from cost_models.kv_restore import restore_s
 from cost_models.model_load import host_to_device_s, storage_read_s
 from cost_models.model_spec import ModelSpec
+from cost_models.reload_paths import MEMORY_PATHS, ReloadPath, ReloadPhase, reload_parts
 from cost_models.serving_costs import PAGE_TOKENS
+from cost_models.transfers import CheckpointLinks, checkpoint_links, remote_restore_s
 from cost_models.verification import draft_s, verify_s
 
 __all__ = [
@@ -21,7 +23,9 @@ __all__ = [
     "KvCapacity",
     "PrefillCost",
     "ReloadCost",
+    "ReloadPathCost",
     "RestoreCost",
+    "TransferCost",
     "VerifyCost",
     "cost_tables",
     "prefill_s",
@@ -32,6 +36,7 @@ BATCHES = (1, 8, 32, 64, 128, 256)
 CONTEXTS_TOKENS = (512, 2048, 8192)
 DRAFTED_TOKENS = (1, 2, 3, 4)
 VERIFY_CONTEXT_TOKENS = 1024
+TRANSFER_TOKENS = (1, 16, 128, 1024, 8192, 32768)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +61,15 @@ class DecodeCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreCost:
-    """Checkpointed KV of ``tokens`` brought from host memory into the GPUs."""
+    """Checkpointed KV of ``tokens`` brought into the GPUs: from the own host memory, or over the network."""
 
     tokens: int
     kv_bytes: int
     duration_s: float
+    remote_s: float
+    """From another worker's host memory."""
+    store_s: float
+    """Out of the store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +111,42 @@ class ReloadCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReloadPathCost:
+    """One way back after detection, without repair or spare.
+
+    Attributes:
+        path: name. needs_memory: whether a crash of GPU or node rules it out.
+        parts: (name, seconds, origin) without the draft's.
+        total_s: their sum; the rejoin without a draft.
+        draft_ready_s, rejoin_with_draft_s: None without a draft, or where none is loaded (standby).
+    """
+
+    path: str
+    needs_memory: bool
+    parts: tuple[tuple[str, float, str], ...]
+    total_s: float
+    draft_ready_s: float | None
+    rejoin_with_draft_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferCost:
+    """A checkpoint transfer of ``tokens``: how long it holds each link; it arrives after egress + ingress.
+
+    Attributes:
+        egress_s: the server's. ingress_s: the holder's. store_s: the store's, in place of the holder's.
+        bytes_per_s: KV bytes / (egress + ingress): the effective bandwidth.
+    """
+
+    tokens: int
+    kv_bytes: int
+    egress_s: float
+    ingress_s: float
+    store_s: float
+    bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KvCapacity:
     """Memory of the worker, over all its GPUs."""
 
@@ -127,6 +172,10 @@ class CostTables:
     restore: tuple[RestoreCost, ...]
     verify: tuple[VerifyCost, ...]
     reload: ReloadCost
+    reload_paths: tuple[ReloadPathCost, ...]
+    transfers: tuple[TransferCost, ...]
+    egress_bound: str
+    """Which of device_to_host and network limits a checkpoint's egress."""
     capacity: KvCapacity
 
 
@@ -179,6 +228,7 @@ def cost_tables(
         raise CostModelError(f"token_budget is {token_budget}, allowed: an integer ≥ 1")
     target = iteration_model(model, hardware, tensor_parallel)
     pages = pool_pages(model, hardware, tensor_parallel, PAGE_TOKENS)
+    links = checkpoint_links(model=model, hardware=hardware, tensor_parallel=tensor_parallel)
     return CostTables(
         model=model.name,
         draft=None if draft is None else draft.name,
@@ -209,11 +259,18 @@ def cost_tables(
                 tokens=tokens,
                 kv_bytes=tokens // PAGE_TOKENS * PAGE_TOKENS * model.kv_bytes_per_token,
                 duration_s=float(restore_s(model, hardware, tensor_parallel, tokens // PAGE_TOKENS)),
+                remote_s=_remote_s(model, hardware, tensor_parallel, tokens, links, store=False),
+                store_s=_remote_s(model, hardware, tensor_parallel, tokens, links, store=True),
             )
             for tokens in lengths_tokens
         ),
         verify=_verify_costs(target, draft, hardware, tensor_parallel, batches, drafted_tokens),
         reload=_reload_cost(model, draft, hardware, tensor_parallel),
+        reload_paths=tuple(
+            _reload_path_cost(model, draft, hardware, tensor_parallel, path) for path in ReloadPath
+        ),
+        transfers=tuple(_transfer_cost(model, links, tokens) for tokens in TRANSFER_TOKENS),
+        egress_bound=links.egress_bound,
         capacity=KvCapacity(
             memory_bytes=int(tensor_parallel * hardware.hbm_bytes.value),
             weight_bytes=model.resident_weight_bytes(tensor_parallel),
@@ -294,4 +351,62 @@ def _reload_cost(
         draft_init_s=draft_init,
         draft_ready_s=draft_ready,
         rejoin_with_draft_s=rejoin,
+    )
+
+
+def _reload_path_cost(
+    model: ModelSpec,
+    draft: ModelSpec | None,
+    hardware: HardwareProfile,
+    tensor_parallel: int,
+    path: ReloadPath,
+) -> ReloadPathCost:
+    alone, assisted = (
+        reload_parts(
+            model=model,
+            draft=helper,
+            hardware=hardware,
+            tensor_parallel=tensor_parallel,
+            path=path,
+            host_memory_survives=True,
+        )
+        for helper in (None, draft)
+    )
+    ready = None
+    if assisted.draft_ps > 0:
+        ready = float(assisted.seconds(ReloadPhase.RESTART, ReloadPhase.DRAFT_LOAD, ReloadPhase.DRAFT_INIT))
+    return ReloadPathCost(
+        path=path.value,
+        needs_memory=path in MEMORY_PATHS,
+        parts=tuple((part.name, float(part.seconds), part.source) for part in alone.parts),
+        total_s=float(alone.seconds()),
+        draft_ready_s=ready,
+        rejoin_with_draft_s=None if ready is None else float(assisted.seconds()),
+    )
+
+
+def _remote_s(
+    model: ModelSpec,
+    hardware: HardwareProfile,
+    tensor_parallel: int,
+    tokens: int,
+    links: CheckpointLinks,
+    *,
+    store: bool,
+) -> float:
+    pages = tokens // PAGE_TOKENS
+    return float(remote_restore_s(model, hardware, tensor_parallel, pages, links, store=store))
+
+
+def _transfer_cost(model: ModelSpec, links: CheckpointLinks, tokens: int) -> TransferCost:
+    kv_bytes = tokens * model.kv_bytes_per_token
+    egress = links.egress_latency_s + tokens * links.egress_token_s
+    ingress = tokens * links.ingress_token_s
+    return TransferCost(
+        tokens=tokens,
+        kv_bytes=kv_bytes,
+        egress_s=float(egress),
+        ingress_s=float(ingress),
+        store_s=float(links.store_latency_s + tokens * links.store_token_s),
+        bytes_per_s=float(kv_bytes / (egress + ingress)),
     )

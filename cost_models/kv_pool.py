@@ -53,6 +53,13 @@ def pool_pages(
 def draft_pool_pages(
     model: ModelSpec, draft: ModelSpec, hardware: HardwareProfile, tensor_parallel: int
 ) -> int:
-    """Pages of the draft's KV beside both models' weights during a reload; 0 if none fit."""
+    """Pages of the draft's KV beside both models' weights during a reload; 0 if none fit.
+
+    floor((TP · (HBM · memory_share − reserve) − weights − draft weights) / draft page bytes)
+
+    The full model's weights count from the start: their load runs while the draft helps. The served model's KV
+    does not exist yet, so its pool is the draft's room; it is given up before engine init.
+    Ignores: a second reserve for the draft's own activations and graphs, fragmentation.
+    """
     free = _free_bytes(hardware, tensor_parallel, [model, draft])
     return max(0, int(free // _page_bytes(draft, tensor_parallel)))

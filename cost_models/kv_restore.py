@@ -29,9 +29,13 @@ def restore_s(model: ModelSpec, hardware: HardwareProfile, tensor_parallel: int,
 
 
 def restore_table_ps(
-    model: ModelSpec, hardware: HardwareProfile, tensor_parallel: int, max_pages: int
+    model: ModelSpec,
+    hardware: HardwareProfile,
+    tensor_parallel: int,
+    max_pages: int,
+    latency_s: Fraction = Fraction(0),
 ) -> list[int]:
-    """``restore_s`` of 0 … max_pages pages, picoseconds, each rounded once (half up).
+    """latency_s + ``restore_s`` of 0 … max_pages pages, picoseconds, each rounded once (half up); 0 for none.
 
     The curve is affine in the pages between its points, so each page is one exact integer division.
     """
@@ -45,9 +49,9 @@ def restore_table_ps(
         first, last = len(table), min(last, max_pages)
         if last < first:
             continue
-        start = link.seconds(first * page_bytes) * 10**12
+        start = (latency_s + link.seconds(first * page_bytes)) * 10**12
         step = (
-            (link.seconds(last * page_bytes) * 10**12 - start) / (last - first)
+            ((latency_s + link.seconds(last * page_bytes)) * 10**12 - start) / (last - first)
             if last > first
             else Fraction(0)
         )

@@ -11,7 +11,7 @@ from cost_models.hardware import HardwareProfile
 from cost_models.iteration import to_ps
 from cost_models.model_load import host_to_device_s, storage_read_s
 from cost_models.model_spec import ModelSpec
-from cost_models.sourced import Sourced, SourcedCurve
+from cost_models.sourced import Sourced, SourcedCurve, exact
 
 __all__ = ["MEMORY_PATHS", "ReloadPart", "ReloadParts", "ReloadPath", "ReloadPhase", "reload_parts"]
 
@@ -192,7 +192,7 @@ def _possible(path: ReloadPath, memory_survives: bool, fallback: ReloadPath | No
 
 def _seconds(name: str, value: Fraction | float) -> Fraction:
     try:
-        seconds = Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
+        seconds = exact(float(value)) if isinstance(value, float) else Fraction(value)
     except ValueError:
         seconds = Fraction(-1)
     if seconds < 0:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from typing import Literal
+
 import numpy as np
 
 from cost_models.errors import CostModelError
@@ -11,7 +14,8 @@ from cost_models.kv_pool import draft_pool_pages, pool_pages
 from cost_models.kv_restore import restore_table_ps
 from cost_models.model_load import weight_load_s
 from cost_models.model_spec import ModelSpec
-from cost_models.serving_costs import PAGE_TOKENS, IterationCosts, ServingCosts
+from cost_models.serving_costs import PAGE_TOKENS, IterationCosts, ServingCosts, TransferCosts
+from cost_models.transfers import transfer_costs
 
 __all__ = ["serving_costs"]
 
@@ -29,6 +33,9 @@ def serving_costs(
     max_context_tokens: int,
     kv_pages: int | None = None,
     pipeline_parallel: int = 1,
+    links: Literal["free", "fifo"] = "free",
+    store_latency_s: Fraction | float | None = None,
+    store_bytes_per_s: Fraction | float | None = None,
 ) -> ServingCosts:
     """Costs of a worker (a TP group) that serves ``model`` and, while it recovers, drafts with ``draft``.
 
@@ -44,10 +51,13 @@ def serving_costs(
         max_context_tokens: tokens of the longest request, prompt + output.
         kv_pages: KV pages of the worker, at most what memory holds; None = all that fit.
         pipeline_parallel: 1; more is not modelled.
+        links: ``free``: checkpoint transfers take no time; ``fifo``: they take their turn on the links.
+        store_latency_s, store_bytes_per_s: of a checkpoint store; None = the profile's.
 
     Returns:
         Integer costs: token tables up to max(token_budget, max_batch) for the model and
-        max(max_context_tokens, max_batch) for the draft, restores up to the longest request's pages.
+        max(max_context_tokens, max_batch) for the draft, restores (from the own host memory, another worker
+        or the store) up to the longest request's pages.
 
     Raises:
         CostModelError: a value out of range, TP that does not fit the model, PP > 1, a set-up that does not
@@ -101,6 +111,16 @@ def serving_costs(
     full_load_ps = to_ps(weight_load_s(model, hardware, tensor_parallel))
     draft_load_ps = 0 if draft is None else to_ps(weight_load_s(draft, hardware, tensor_parallel))
     _check_transfer("restoring the longest request", restore_ps[-1])
+    transfers = transfer_costs(
+        model=model,
+        hardware=hardware,
+        tensor_parallel=tensor_parallel,
+        max_pages=longest_pages,
+        links=links,
+        store_latency_s=store_latency_s,
+        store_bytes_per_s=store_bytes_per_s,
+    )
+    _check_sending(transfers, max_context_tokens)
     _check_transfer("loading the weights", full_load_ps)
     _check_transfer("loading the draft's weights", draft_load_ps)
     return ServingCosts(
@@ -117,7 +137,17 @@ def serving_costs(
         pool_pages=pages,
         draft_pool_pages=0 if draft is None else draft_pool_pages(model, draft, hardware, tensor_parallel),
         page_bytes=model.kv_bytes_per_token * PAGE_TOKENS,
+        transfers=transfers,
     )
+
+
+def _check_sending(transfers: TransferCosts, tokens: int) -> None:
+    for what, latency_ps, token_ps in (
+        ("sending", transfers.egress_latency_ps, transfers.egress_token_ps),
+        ("receiving", 0, transfers.ingress_token_ps),
+        ("storing", transfers.store_latency_ps, transfers.store_token_ps),
+    ):
+        _check_transfer(f"{what} the longest request's checkpoint", latency_ps + tokens * token_ps)
 
 
 def _check_transfer(what: str, duration_ps: int) -> None:

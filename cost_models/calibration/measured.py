@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import polars as pl
 from scipy.optimize import isotonic_regression
@@ -10,23 +12,20 @@ from cost_models.calibrated import Calibration
 from cost_models.calibration.samples import of_kind
 from cost_models.sourced import Sourced, SourcedCurve
 
-__all__ = ["host_link", "storage_rate", "verify_context_ratio"]
+__all__ = ["copy_curve", "storage_rate", "verify_context_ratio"]
 
 _ATTENTION_SHARE = 0.5
 
 
-def host_link(samples: pl.DataFrame, source: str) -> SourcedCurve | None:
-    """The host-to-device curve of page-scattered copies, as a restore does them; None without samples.
+def copy_curve(
+    samples: pl.DataFrame, source: str, kind: Literal["host_to_device_pages", "device_to_host_pages"]
+) -> SourcedCurve | None:
+    """The curve of page-scattered copies of a kind, as restores and checkpoints do them; None without samples.
 
     Times do not decrease with size (isotonic regression); the latency is what a line through the two smallest
     transfers leaves for an empty one.
     """
-    rows = (
-        of_kind(samples, "host_to_device_pages")
-        .group_by("bytes")
-        .agg(pl.col("seconds").median())
-        .sort("bytes")
-    )
+    rows = of_kind(samples, kind).group_by("bytes").agg(pl.col("seconds").median()).sort("bytes")
     if len(rows) < 2:
         return None
     sizes = rows["bytes"].to_numpy().astype(np.float64)

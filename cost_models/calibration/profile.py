@@ -8,7 +8,7 @@ import msgspec
 import polars as pl
 
 from cost_models.calibrated import Calibration
-from cost_models.calibration.measured import host_link, storage_rate, verify_context_ratio
+from cost_models.calibration.measured import copy_curve, storage_rate, verify_context_ratio
 from cost_models.calibration.samples import of_kind
 from cost_models.errors import CostModelError
 from cost_models.hardware import PROFILE_SCHEMA_VERSION, HardwareProfile
@@ -80,9 +80,12 @@ def measured_profile(
         notes: gets a line for each figure that stays the base's.
     """
     figures: dict[str, object] = {}
-    link = host_link(samples, source)
+    link = copy_curve(samples, source, "host_to_device_pages")
     if link is not None:
         figures["host_link"] = link
+    back = copy_curve(samples, source, "device_to_host_pages")
+    if back is not None:
+        figures["device_to_host"] = back
     storage = storage_rate(samples, source)
     if storage is not None:
         figures["storage_bytes_per_s"] = storage

@@ -45,6 +45,8 @@ def test_measured_profile_serves_a_replay(run: Run, configs: tuple[str, str], tm
     assert [item.model for item in hardware.calibrations] == ["served", "draft"]
     assert hardware.host_link.kind == "measured"
     assert "CPU" in hardware.host_link.source
+    assert hardware.device_to_host is not None
+    assert hardware.device_to_host.kind == "measured"
     assert hardware.engine_init_s.kind != "measured"
     assert "SDPA" in hardware.calibrations[0].attention_kernel
 

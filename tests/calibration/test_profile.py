@@ -6,10 +6,11 @@ import json
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,12 +18,14 @@ from hypothesis import strategies as st
 from cost_models.calibrated import StepCurve
 from cost_models.calibration.curves import fit_smooth_curve, fit_tile_curve
 from cost_models.calibration.fit import fit_calibration
+from cost_models.calibration.measured import copy_curve
 from cost_models.calibration.profile import with_calibrations, write_profile
 from cost_models.errors import CostModelError
 from cost_models.hardware import HardwareProfile, load_hardware
 from cost_models.iteration import iteration_model, to_ps
 from cost_models.model_spec import BUILT_IN_MODELS
 from cost_models.sourced import Sourced
+from cost_models.transfers import link_line
 from cost_models.worker import serving_costs
 from tests.cost_models.serving_contract import check_iteration
 
@@ -46,6 +49,25 @@ CURVES = st.builds(
 def calibrated() -> HardwareProfile:
     base = load_hardware("h100-sxm")
     return with_calibrations(base, [fit_calibration(component_samples(KNOWN), TINY, 1, base, OPTIONS, [])])
+
+
+@pytest.mark.parametrize(
+    ("kind", "other"),
+    [("host_to_device_pages", "device_to_host_pages"), ("device_to_host_pages", "host_to_device_pages")],
+)
+def test_copies_of_each_direction_make_its_own_curve(
+    kind: Literal["host_to_device_pages", "device_to_host_pages"],
+    other: Literal["host_to_device_pages", "device_to_host_pages"],
+) -> None:
+    """10 µs + bytes over 20 GB/s one way; nothing of the other way."""
+    sizes = [2**16, 2**20, 2**24]
+    rows = [{"kind": kind, "bytes": size, "seconds": 1e-5 + size / 20e9} for size in sizes]
+    curve = copy_curve(pl.DataFrame(rows), "drawn", kind)
+    assert curve is not None
+    line = link_line(curve)
+    assert float(line.latency_s) == pytest.approx(1e-5, rel=1e-3)
+    assert float(1 / line.byte_s) == pytest.approx(20e9, rel=1e-3)
+    assert copy_curve(pl.DataFrame(rows), "drawn", other) is None
 
 
 @given(CURVES, st.integers(0, 400), st.fractions(Fraction(1, 3), 3, max_denominator=1000))

@@ -52,6 +52,49 @@ def test_restore() -> None:
         assert row.kv_bytes == row.tokens * 262144
 
 
+def test_restore_over_the_network() -> None:
+    for row in TABLES.restore:
+        pages = row.tokens // 16
+        assert row.remote_s == pytest.approx(COSTS.transfers.remote_restore_ps[pages] / 1e12)
+        assert row.store_s == pytest.approx(COSTS.transfers.store_restore_ps[pages] / 1e12)
+        assert row.duration_s < row.remote_s < row.store_s
+
+
+def test_transfers_hold_the_links_as_long_as_in_a_replay() -> None:
+    links = serving_costs(
+        model=MODEL,
+        draft=None,
+        hardware=HARDWARE,
+        tensor_parallel=2,
+        token_budget=512,
+        max_batch=8,
+        max_context_tokens=512,
+        links="fifo",
+    ).transfers
+    for row in TABLES.transfers:
+        egress_ps = links.egress_latency_ps + row.tokens * links.egress_token_ps
+        assert row.egress_s == pytest.approx(egress_ps / 1e12, rel=1e-6)
+        assert row.ingress_s == pytest.approx(row.tokens * links.ingress_token_ps / 1e12, rel=1e-6)
+        store_ps = links.store_latency_ps + row.tokens * links.store_token_ps
+        assert row.store_s == pytest.approx(store_ps / 1e12, rel=1e-6)
+        assert row.bytes_per_s == pytest.approx(row.tokens * 262144 / (row.egress_s + row.ingress_s))
+    speeds = [row.bytes_per_s for row in TABLES.transfers]
+    assert speeds == sorted(speeds)
+    assert TABLES.egress_bound == "network"
+
+
+def test_reload_paths() -> None:
+    paths = {row.path: row for row in TABLES.reload_paths}
+    assert list(paths) == ["storage", "weight_cache", "snapshot", "standby"]
+    assert [row.needs_memory for row in TABLES.reload_paths] == [False, True, False, True]
+    assert paths["storage"].total_s == pytest.approx(TABLES.reload.total_s)
+    assert paths["storage"].draft_ready_s == pytest.approx(TABLES.reload.draft_ready_s)
+    assert paths["storage"].rejoin_with_draft_s == pytest.approx(TABLES.reload.rejoin_with_draft_s)
+    assert paths["standby"].draft_ready_s is paths["standby"].rejoin_with_draft_s is None
+    for row in TABLES.reload_paths:
+        assert sum(seconds for _, seconds, _ in row.parts) == pytest.approx(row.total_s)
+
+
 def test_verify_is_what_a_drafted_pass_costs_in_a_replay() -> None:
     assert COSTS.draft is not None
     for row in TABLES.verify:

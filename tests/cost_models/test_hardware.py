@@ -9,10 +9,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from cost_models.errors import CostModelError
-from cost_models.hardware import BUILT_IN_PROFILES, HardwareProfile, load_hardware
+from cost_models.hardware import _FIRST_VERSION, BUILT_IN_PROFILES, HardwareProfile, load_hardware
 
 
 def shipped(name: str) -> dict[str, Any]:
@@ -60,6 +61,33 @@ def test_a_file_is_read_like_a_shipped_profile(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     path.write_text(json.dumps(shipped("h100-sxm")), encoding="utf-8")
     assert load_hardware(str(path)) == load_hardware("h100-sxm")
+
+
+NEW_IN_VERSION_3 = [name for name, first in _FIRST_VERSION.items() if first == 3]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_profiles_of_earlier_versions_get_the_shipped_figures(tmp_path: Path, version: int) -> None:
+    profile = shipped("h100-sxm")
+    given = [profile.pop(field) for field in NEW_IN_VERSION_3 if field in profile]
+    assert len(given) == 8
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps({**profile, "schema_version": version}), encoding="utf-8")
+    old = load_hardware(str(path))
+    assert msgspec.structs.replace(old, schema_version=3) == load_hardware("h100-sxm")
+
+
+@pytest.mark.parametrize("field", NEW_IN_VERSION_3)
+def test_figures_of_version_3_need_it(tmp_path: Path, field: str) -> None:
+    profile = shipped("h100-sxm")
+    kept = profile.get(field, profile["host_link"])
+    profile = {name: value for name, value in profile.items() if name not in NEW_IN_VERSION_3}
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps({**profile, "schema_version": 2, field: kept}), encoding="utf-8")
+    with pytest.raises(CostModelError, match=rf"old\.json: {field} needs schema_version 3, this file has 2"):
+        load_hardware(str(path))
+    path.write_text(json.dumps({**profile, "schema_version": 3, field: kept}), encoding="utf-8")
+    assert getattr(load_hardware(str(path)), field).source == kept["source"]
 
 
 def set_value(field: str, value: Any) -> Callable[[dict[str, Any]], None]:
@@ -119,6 +147,9 @@ def drop_version(profile: dict[str, Any]) -> None:
         (set_value("storage_bytes_per_s", 2e14), "storage_bytes_per_s"),
         (set_value("storage_bytes_per_s", 0), r"storage_bytes_per_s: value is 0 byte/s, allowed: > 0"),
         (set_value("engine_init_s", -1), r"engine_init_s: value is -1 s, allowed: ≥ 0"),
+        (set_value("nic_bytes_per_s", 0), r"nic_bytes_per_s: value is 0 byte/s, allowed: > 0"),
+        (set_value("standby_switch_s", -1), r"standby_switch_s: value is -1 s, allowed: ≥ 0"),
+        (set_value("snapshot_bytes_per_s", 2e14), "snapshot_bytes_per_s"),
         (set_value("peak_flop_per_s", -989e12), "peak_flop_per_s"),
         (set_value("attention_mfu", 1.2), r"attention_mfu: value is 1.2 1, allowed: > 0 and ≤ 1"),
         (set_value("hbm_bytes", "80e9"), "Expected `float`"),
