@@ -25,6 +25,20 @@ def draft_duration_ps(inputs: ReplayInput, verified: list[Request], drafts: int)
     )
 
 
+def pass_times(inputs: ReplayInput, iteration: Iteration, verify_ps: int, *, primed: bool) -> tuple[int, int]:
+    """The drafter's part and the duration of a drafted pass."""
+    round_trip = inputs.costs.draft_round_trip_ps
+    draft_ps = draft_duration_ps(inputs, iteration.verified, iteration.drafts)
+    if iteration.ahead is None:
+        return draft_ps, verify_ps + draft_ps + round_trip
+    ahead_draft_ps = draft_duration_ps(inputs, iteration.ahead, iteration.drafts)
+    ahead_ps = ahead_draft_ps + round_trip if iteration.ahead else 0
+    together = max(verify_ps, ahead_ps)
+    if primed:
+        return ahead_draft_ps, together
+    return draft_ps + ahead_draft_ps, draft_ps + round_trip + together
+
+
 class Assist:
     """One drafter, one target, from draft ready to the end of the help."""
 
@@ -38,23 +52,34 @@ class Assist:
         self.busy_until_ps = now
         self.draft_kv: list[Request] = []
         self.passes: Counter[Request] = Counter()  # s: drafted passes of a request under this help
+        self.turn = 0  # ping-pong: the parity of the half that is verified next
+        self.primed = False  # its drafts were made during the pass before
 
     def forget(self, request: Request) -> None:
         """The request left the target's batch."""
         if request in self.draft_kv:
             self.draft_kv.remove(request)
 
-    def _acceptance_row(self, request: Request) -> int:
-        return min(self.passes[request], len(self.inputs.acceptance_threshold) - 1)
+    def _pass_row(self, request: Request) -> int:
+        return min(self.passes[request], len(self.inputs.expected_tokens) - 1)
 
     def accept(self, request: Request, drafts: int) -> int:
         """Accepted drafts of the pass that ends now, before its tokens are delivered."""
-        threshold = int(self.inputs.acceptance_threshold[self._acceptance_row(request)])
+        thresholds = self.inputs.acceptance_threshold
+        rows, columns = thresholds.shape
+        row = min(self.passes[request], rows - 1)
         self.passes[request] += 1
         for j in range(drafts):
+            threshold = int(thresholds[row, min(j, columns - 1)])
             if draw(self.inputs.seed, ACCEPTANCE, request.index, request.delivered + j) >= threshold:
                 return j
         return drafts
+
+    def started(self, iteration: Iteration) -> None:
+        """The target starts an iteration: a ping-pong pass changes the turn and primes the next."""
+        self.primed = iteration.ahead is not None
+        if self.primed:
+            self.turn = 1 - self.turn
 
     def plan(self, iteration: Iteration, now: int) -> None:
         """Queue draft prefills, then split the iteration's decodes into plain and verified ones."""
@@ -64,6 +89,11 @@ class Assist:
             return
         verified = [request for request in iteration.plain if request in self.draft_kv]
         plain = [request for request in iteration.plain if request not in self.draft_kv]
+        ahead = None
+        if self.inputs.rules.ping_pong:
+            halves = [[request for request in verified if request.index % 2 == half] for half in (0, 1)]
+            if halves[0] and halves[1]:
+                verified, ahead = halves[self.turn], halves[1 - self.turn]
         if not verified:
             return
         reserved = self.inputs.min_prefill_tokens if self.target.admitted(Stage.PREFILL) else 0
@@ -72,10 +102,12 @@ class Assist:
         )
         if drafts < 1:
             return
-        if self.inputs.policy.guard and not self._worth_it(plain, verified, drafts):
+        drafted = Iteration(plain=plain, verified=verified, drafts=drafts, ahead=ahead)
+        if self.inputs.policy.guard and not self._worth_it(iteration.plain, drafted):
             iteration.vetoed = True
             return
         iteration.plain, iteration.verified, iteration.drafts = plain, verified, drafts
+        iteration.ahead = ahead
 
     def _queue_prefills(self, decoding: list[Request], now: int) -> None:
         assert all(request in decoding for request in self.draft_kv)
@@ -100,25 +132,18 @@ class Assist:
         self.busy_until_ps = max(self.busy_until_ps, now) + duration
         self.counters["draft_busy_ps"] += duration
 
-    def _worth_it(self, plain: list[Request], verified: list[Request], drafts: int) -> bool:
+    def _worth_it(self, decoding: list[Request], drafted: Iteration) -> bool:
         inputs = self.inputs
         target = inputs.costs.target
-        expected = float(len(plain))
-        for request in verified:
-            expected += float(inputs.expected_tokens[self._acceptance_row(request), drafts])
-        drafted = Iteration(plain=plain, verified=verified, drafts=drafts)
-        sequences = drafted.sequences
-        pass_ps = (
-            target.duration_ps(
-                drafted.decode_rows,
-                drafted.decode_rows,
-                0,
-                drafted.context_tokens(inputs.costs.verify_context_ppm),
-                sequences,
-            )
-            + draft_duration_ps(inputs, verified, drafts)
-            + inputs.costs.draft_round_trip_ps
-        )
-        context = sum(request.context for request in plain + verified)
+        expected = float(len(drafted.plain))
+        for request in drafted.verified:
+            expected += float(inputs.expected_tokens[self._pass_row(request), drafted.drafts])
+        rows = drafted.decode_rows
+        context = drafted.context_tokens(inputs.costs.verify_context_ppm)
+        verify_ps = target.duration_ps(rows, rows, 0, context, drafted.sequences)
+        primed = self.primed and drafted.ahead is not None
+        _, pass_ps = pass_times(inputs, drafted, verify_ps, primed=primed)
+        sequences = len(decoding)
+        context = sum(request.context for request in decoding)
         plain_ps = target.duration_ps(sequences, sequences, 0, context, sequences)
         return worth_drafting(expected, pass_ps, sequences, plain_ps)

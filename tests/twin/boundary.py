@@ -4,30 +4,37 @@ from __future__ import annotations
 
 from lumen_policy.replay.contract import ReplayInput, Scheduler
 
-from .assist import Assist, draft_duration_ps
+from .assist import Assist, pass_times
 from .request import Request, Stage, pages_of
+from .restores import Restores
 from .worker import Iteration, Worker
 
 __all__ = ["start_iteration"]
 
 
-def start_iteration(inputs: ReplayInput, worker: Worker, assist: Assist | None, now: int) -> None:
+def start_iteration(
+    inputs: ReplayInput, worker: Worker, assist: Assist | None, restores: Restores, now: int
+) -> None:
     """Admit, decide the pass, take pages, cut prefill chunks and start; idle if there is nothing to run."""
     assert worker.up
     assert worker.iteration is None
     worker.awake = False
-    worker.admit(now)
+    worker.admit(restores, now)
     iteration = Iteration()
     if inputs.scheduler == Scheduler.MIXED or not worker.admitted(Stage.PREFILL):
         iteration.plain = worker.admitted(Stage.DECODE)
         if assist is not None:
             assist.plan(iteration, now)
         _take_pages(worker, iteration, assist)
+        if iteration.ahead is not None and not iteration.verified:  # a plain pass then, of all
+            iteration.plain = worker.admitted(Stage.DECODE)
+            iteration.ahead = None
+            _take_pages(worker, iteration, assist)
     if not iteration.verified:
         iteration.drafts = 0
     iteration.chunks = worker.chunks(max(0, inputs.token_budget - iteration.decode_rows))
     if iteration.sequences or iteration.chunks:
-        _set_times(inputs, iteration, now)
+        _set_times(inputs, worker, iteration, assist, now)
         worker.iteration = iteration
     else:
         assert all(request.stage is Stage.RESTORING for request in worker.batch)
@@ -64,24 +71,29 @@ def _preempt(worker: Worker, request: Request) -> None:
     request.preemptions += 1
     request.leave_worker(Stage.QUEUED)
     if request.old_copy is not None:
-        request.old_copy.holder.store.release(request.old_copy)
-        request.old_copy = None
+        request.old_copy.release()
 
 
-def _set_times(inputs: ReplayInput, iteration: Iteration, now: int) -> None:
+def _set_times(
+    inputs: ReplayInput, worker: Worker, iteration: Iteration, assist: Assist | None, now: int
+) -> None:
     chunk_tokens = sum(chunk.tokens for chunk in iteration.chunks)
     last_chunks = sum(chunk.is_last for chunk in iteration.chunks)
-    duration = inputs.costs.target.duration_ps(
+    verify_ps = worker.iteration_ps(
+        now,
         iteration.decode_rows + chunk_tokens,
         iteration.decode_rows + last_chunks,
         sum(chunk.pairs for chunk in iteration.chunks),
         iteration.context_tokens(inputs.costs.verify_context_ppm),
         iteration.sequences,
     )
-    verify_ps = duration
+    duration = verify_ps
     if iteration.verified:
-        iteration.draft_ps = draft_duration_ps(inputs, iteration.verified, iteration.drafts)
-        duration += iteration.draft_ps + inputs.costs.draft_round_trip_ps
-    assert iteration.draft_ps + verify_ps <= duration
+        assert assist is not None
+        iteration.draft_ps, duration = pass_times(
+            inputs, iteration, verify_ps, primed=assist.primed and iteration.ahead is not None
+        )
+    if assist is not None:
+        assist.started(iteration)
     iteration.start_ps = now
     iteration.end_ps = now + duration

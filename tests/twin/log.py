@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lumen_policy.replay.contract import NONE
+from lumen_policy.replay.contract import NONE, FaultKind
 
 from .request import Request
 
@@ -32,7 +32,7 @@ class InterruptionLog:
         request.interruptions += 1
         request.open_interruption = len(self.rows)
         self.rows.append(
-            InterruptionRow(request.index, int(request.place_at_crash), crash_ps, request.delivered)
+            InterruptionRow(request.index, int(request.place_at_crash), crash_ps, len(request.seen_ps))
         )
 
     def redispatch(self, request: Request, now: int, restores: bool) -> None:
@@ -41,7 +41,7 @@ class InterruptionLog:
         row.restored = int(restores)
 
     def token(self, request: Request, now: int) -> None:
-        """A token was delivered: the first after the interruption closes it."""
+        """A token was seen: the first after the interruption closes it."""
         if request.open_interruption != NONE:
             self.rows[request.open_interruption].next_ps = now
             request.open_interruption = NONE
@@ -49,10 +49,12 @@ class InterruptionLog:
 
 @dataclass
 class Outage:
-    """A worker's way from crash to rejoin; of a restarted reload, the last."""
+    """A worker's way from a fault to its return; of a restarted reload, the last."""
 
     worker: int
+    kind: FaultKind
     crash_ps: int
+    stop_ps: int = NONE
     detection_ps: int = NONE
     draft_ready_ps: int = NONE
     assist_target: int = NONE

@@ -38,6 +38,23 @@ COUNTERS = (
     "peak_queue",
     "restores",
     "restored_bytes_tokens",
+    "refused_sends",
+    "ignored_faults",
+    "migrated",
+    "remote_restores",
+    "failed_restores",
+    "retargets",
+    "ping_pong_passes",
+    "regenerated_tokens",
+    "evictions",
+    "evicted_tokens",
+    "sent_tokens",
+    "arrived_tokens",
+    "refused_tokens",
+    "lost_tokens",
+    "released_tokens",
+    "egress_wait_ps",
+    "ingress_wait_ps",
 )
 
 
@@ -60,12 +77,12 @@ def _rows(rows: list[list[int]], workers: int) -> npt.NDArray[np.int64]:
 
 def report(run: Simulation) -> ReplayOutput:
     """Put a finished simulation into the contract's arrays."""
-    requests, log, outages, snapshots = run.requests, run.interruptions.rows, run.outages, run.snapshots
+    requests, log, outages, snapshots = run.requests, run.interruptions.rows, run.outages.log, run.snapshots
     workers = run.inputs.workers
     return ReplayOutput(
         status=_ints(r.status for r in requests),
-        first_ps=_ints(r.delivered_ps[0] if r.delivered_ps else NONE for r in requests),
-        last_ps=_ints(r.delivered_ps[-1] if r.delivered_ps else NONE for r in requests),
+        first_ps=_ints(r.seen_ps[0] if r.seen_ps else NONE for r in requests),
+        last_ps=_ints(r.seen_ps[-1] if r.seen_ps else NONE for r in requests),
         worker=_ints(r.last_server for r in requests),
         holder=_ints(r.last_holder for r in requests),
         interruptions=_ints(r.interruptions for r in requests),
@@ -81,7 +98,9 @@ def report(run: Simulation) -> ReplayOutput:
         interruption_restored=_ints(row.restored for row in log),
         interruption_next_ps=_ints(row.next_ps for row in log),
         outage_worker=_ints(o.worker for o in outages),
+        outage_kind=_ints(o.kind for o in outages),
         outage_crash_ps=_ints(o.crash_ps for o in outages),
+        outage_stop_ps=_ints(o.stop_ps for o in outages),
         outage_detection_ps=_ints(o.detection_ps for o in outages),
         outage_draft_ready_ps=_ints(o.draft_ready_ps for o in outages),
         outage_assist_target=_ints(o.assist_target for o in outages),
@@ -97,10 +116,10 @@ def report(run: Simulation) -> ReplayOutput:
         snapshot_live=_rows([s.live for s in snapshots], workers),
         snapshot_existing_tokens=_ints(s.existing_tokens for s in snapshots),
         snapshot_saved_tokens=_ints(s.saved_tokens for s in snapshots),
-        crash_existing_tokens=_ints(existing for existing, _ in run.coverage),
-        crash_saved_tokens=_ints(saved for _, saved in run.coverage),
+        crash_existing_tokens=_ints(existing for existing, _ in run.outages.coverage),
+        crash_saved_tokens=_ints(saved for _, saved in run.outages.coverage),
         held_integral=run.held_integral,
-        held_end=sum(run.gateway.held_tokens()),
+        held_end=sum(run.loads.held_tokens()),
         end_ps=run.end_ps,
         counters={name: int(run.counters[name]) for name in COUNTERS},
     )

@@ -23,7 +23,7 @@ def pages_of(tokens: int) -> int:
 class Stage(Enum):
     """Where a request is in its life."""
 
-    AWAY = auto()  # not on a live worker: not arrived, at the gateway, or lost with its worker
+    AWAY = auto()  # not on a worker: not arrived, at the gateway, waiting for its worker, or lost with it
     QUEUED = auto()
     RESTORING = auto()
     PREFILL = auto()
@@ -42,16 +42,19 @@ class Request:
     status: Status = Status.PENDING
     stage: Stage = Stage.AWAY
     server: Worker | None = None
-    delivered_ps: list[int] = field(default_factory=list)  # one entry per token
+    waits_for: Worker | None = None  # its own worker, that is to come back
+    delivered: int = 0  # d
+    seen_ps: list[int] = field(default_factory=list)  # one entry per token that the user has
     pages: int = 0
     prefilled: int = 0  # KV tokens present while in prefill
     most_kv: int = 0  # the most KV tokens it ever had
     restore_end_ps: int = NONE
-    copy: Copy | None = None  # the checkpoint that its server writes
-    old_copy: Copy | None = None  # the checkpoint it is restored from, at its server
+    copies: list[Copy | None] = field(default_factory=lambda: [None, None])  # what its server writes
+    old_copy: Copy | None = None  # the checkpoint it is restored from
     place_at_crash: Interruption = Interruption.RUNNING
     open_interruption: int = NONE  # row of the log that waits for its next token
     must_recover: bool = False  # interrupted and not dispatched again yet
+    front_ps: int = NONE  # when it was put at the front of a queue
     last_server: int = NONE
     last_holder: int = NONE
     dispatch_ps: int = NONE
@@ -59,10 +62,6 @@ class Request:
     preemptions: int = 0
     restored: int = 0
     recomputed: int = 0
-
-    @property
-    def delivered(self) -> int:
-        return len(self.delivered_ps)
 
     @property
     def context(self) -> int:
@@ -82,6 +81,18 @@ class Request:
     def unfinished_at(self) -> Worker | None:
         """The worker whose Q counts it."""
         return self.server if self.stage is not Stage.DONE else None
+
+    @property
+    def all_copies(self) -> list[Copy]:
+        """First, second and old copy, as far as there are such."""
+        return [copy for copy in (*self.copies, self.old_copy) if copy is not None]
+
+    def forget(self, copy: Copy) -> None:
+        """The request has this copy no more."""
+        assert copy in self.all_copies
+        self.copies = [None if other is copy else other for other in self.copies]
+        if self.old_copy is copy:
+            self.old_copy = None
 
     def note_kv(self) -> None:
         self.most_kv = max(self.most_kv, self.existing_kv)
