@@ -111,6 +111,7 @@ def _fault(choose: Chooser, plain: ReplayInput, unit: int, busy: list[int], befo
     refusals = choose.pick([0, 0, 0, 1, 2, 3]) if crash else 0
     costs = plain.costs
     usual = choose.integer(0, 1)
+    load, init = choose.pick([(0, 1), (1, 0), (choose.integer(0, 400), choose.integer(1, 60))])
     return Fault(
         ps=at,
         worker=choose.pick([other, other, near.worker]) if near else other,
@@ -126,8 +127,8 @@ def _fault(choose: Chooser, plain: ReplayInput, unit: int, busy: list[int], befo
         draft_ps=costs.draft_load_ps + costs.draft_init_ps
         if usual
         else unit * choose.pick([0, 1, choose.integer(0, 20)]),
-        load_ps=costs.full_load_ps if usual else unit * choose.pick([0, 1, choose.integer(0, 400)]),
-        init_ps=costs.engine_init_ps if usual else unit * choose.pick([0, 1, choose.integer(0, 60)]),
+        load_ps=costs.full_load_ps if usual else unit * load,
+        init_ps=costs.engine_init_ps if usual else unit * init,
     )
 
 
@@ -162,11 +163,11 @@ def with_links(choose: Chooser, plain: ReplayInput, unit: int) -> ReplayInput:
         remote_restore_ps=table([0, 2, 15], [0, 1, 6]),
         store_restore_ps=table([0, 3, 40], [0, 1, 9]),
     )
-    policy = replace(
-        plain.policy,
-        placement=int(choose.pick([*Placement, Placement.LOAD_AWARE])),
-        routing=int(choose.pick([*Routing, Routing.LOAD_AWARE])),
-    )
+    placement = choose.pick([*Placement, Placement.LOAD_AWARE])
+    routing = choose.pick([Routing.SHORTEST_QUEUE, Routing.HOLDER, Routing.LOAD_AWARE, Routing.LOAD_AWARE])
+    if placement == Placement.STORE:
+        routing = Routing.ANYWHERE
+    policy = replace(plain.policy, placement=int(placement), routing=int(routing))
     rules = replace(
         plain.rules,
         stream_prefill=_maybe(choose),

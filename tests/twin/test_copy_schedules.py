@@ -43,6 +43,7 @@ Replay = Callable[[ReplayInput], ReplayOutput]
 
 CRASH, RUNNING = FaultKind.CRASH, Interruption.RUNNING
 TO_HOLDER = policy(placement=Placement.RING, routing=Routing.HOLDER)
+NEVER_TO_HOLDER = policy(placement=Placement.RING, routing=Routing.LOAD_AWARE, theta=-1)
 AGE = 2**30  # picoseconds in which a copy ages by one
 
 
@@ -323,7 +324,7 @@ class TestRestores:
     def test_from_another_worker(self, replay: Replay, source_dies: bool) -> None:
         """Request 0 on w0, copy at w1, where request 1 runs until 50; restored over the network at the idle w2.
 
-        35   w0 crashes; 40 detected: w2 restores two pages from w1 → 70
+        35   w0 crashes; 40 detected: L is 34 + 16 at w1, 11 at w2, which restores two pages from w1 → 70
         70   3 tokens → 80, → 90
         or   60 w1 crashes: nothing restored; w2: prefill of 35 → 70, → 80
         """
@@ -335,7 +336,8 @@ class TestRestores:
                 [(0, 32, 5), (0, 8, 5)],
                 costs(flat(10), transfers=transfers()),
                 workers=3,
-                policy=policy(placement=Placement.RING, routing=Routing.ANYWHERE),
+                policy=NEVER_TO_HOLDER,
+                rules=RecoveryRules(remote_restore=True),
                 faults=faults(*crashes),
             )
         )
@@ -351,7 +353,7 @@ class TestRestores:
     def test_over_the_network_one_after_the_other(self, replay: Replay) -> None:
         """Requests 0 and 3 on w0, copies at w1: w2's host link and w1's NIC carry one restore at a time.
 
-        35   w0 crashes; 40 detected: Q = 2 on w1 and 0 on w2, so both go to w2
+        35   w0 crashes; 40 detected: L is 68 + 32 at w1, 22 and then 38 at w2: both go to w2
         40   restore of request 0 → 70, then of request 3 → 100
         70   request 0: 3 tokens → 80, → 90; 100: request 3: 3 tokens → 110, → 120
         """
@@ -361,7 +363,8 @@ class TestRestores:
                 costs(flat(10), transfers=transfers()),
                 workers=3,
                 router=Router.ROUND_ROBIN,
-                policy=policy(placement=Placement.RING, routing=Routing.ANYWHERE),
+                policy=NEVER_TO_HOLDER,
+                rules=RecoveryRules(remote_restore=True),
                 faults=faults(fault(CRASH, 35, delay_ps=5)),
             )
         )
