@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from bench.line import Line, median
 
 if TYPE_CHECKING:
-    from lumen_policy.faults import Crash
+    from lumen_policy.faults import Fault
     from lumen_policy.policies.spec import RecoveryPolicy
     from lumen_policy.replay.contract import ReplayInput
     from lumen_policy.workload import Workload
@@ -37,8 +37,8 @@ def lines() -> Iterator[Line]:
         workload = prepare(Settings(trace=source, load=0.7, workers=workers), [])
         crashes, policy = _crashes_and_lumen(workload)
         scale = 1e3 * _PER / workload.trace.count
-        calm = workload.cluster.replay_input(workload.trace, crashes=(), policy=stop_and_restart())
-        faulty = workload.cluster.replay_input(workload.trace, crashes=crashes, policy=policy)
+        calm = workload.cluster.replay_input(workload.trace, faults=(), policy=stop_and_restart())
+        faulty = workload.cluster.replay_input(workload.trace, faults=crashes, policy=policy)
         yield Line(
             name=f"fault-free replay, {workers} workers, load 0.7, CPU per 19,366 requests",
             value=median(lambda inputs=calm: _cpu_s(inputs), _RUNS) * scale,
@@ -55,12 +55,12 @@ def lines() -> Iterator[Line]:
     yield from _million_lines()
 
 
-def _crashes_and_lumen(workload: Workload) -> tuple[tuple[Crash, ...], RecoveryPolicy]:
-    from lumen_policy.faults import Crash
+def _crashes_and_lumen(workload: Workload) -> tuple[tuple[Fault, ...], RecoveryPolicy]:
+    from lumen_policy.faults import Fault
     from lumen_policy.paired import Pairing
     from lumen_policy.policy_choice import default_lumen
 
-    crashes = tuple(Crash(time_ps=300 * 10**12, worker=worker) for worker in (2, 5))
+    crashes = tuple(Fault(time_ps=300 * 10**12, worker=worker) for worker in (2, 5))
     pairing = Pairing(workload.cluster, workload.trace, crashes)
     return crashes, default_lumen(workload.cluster.settings, pairing)
 
@@ -100,7 +100,7 @@ def _million_lines() -> Iterator[Line]:
 
 def million(requests: int) -> None:
     """One process: the generator's trace of that many requests at load 0.7, LUMEN with crashes; prints JSON."""
-    from lumen_policy.faults import Crash
+    from lumen_policy.faults import Fault
     from lumen_policy.policies.lumen import lumen
     from lumen_policy.replay.engine import replay_timed
     from lumen_policy.settings import Settings
@@ -111,10 +111,10 @@ def million(requests: int) -> None:
     workload = prepare(Settings(load=0.7, limit=round(requests / copies)), [])
     span_ps = workload.trace.span_ps
     crashes = tuple(
-        Crash(time_ps=int(span_ps * share), worker=worker) for share in (0.2, 0.5, 0.8) for worker in (2, 5)
+        Fault(time_ps=int(span_ps * share), worker=worker) for share in (0.2, 0.5, 0.8) for worker in (2, 5)
     )
     inputs = workload.cluster.replay_input(
-        workload.trace, crashes=crashes, policy=lumen(alpha="0.0117", theta="60")
+        workload.trace, faults=crashes, policy=lumen(alpha="0.0117", theta="60")
     )
     times = []
     for _ in range(3 if requests < 100_000 else 1):

@@ -87,7 +87,7 @@ def one_read(path: str) -> None:
     trace = read_trace(path)
     read_mb = _peak_mb()
     cluster = resolve_cluster(Settings(workers=16), longest_tokens=longest_tokens(trace), notices=[])
-    output, cpu_s = replay_timed(cluster.replay_input(trace, crashes=(), policy=stop_and_restart()))
+    output, cpu_s = replay_timed(cluster.replay_input(trace, faults=(), policy=stop_and_restart()))
     assert (output.status == 1).all()
     print(json.dumps({"read_mb": read_mb, "replay_mb": _peak_mb(), "replay_cpu_s": cpu_s}))
 

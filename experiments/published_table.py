@@ -18,11 +18,13 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
-from lumen_policy.faults import Crash
+from cost_models.reload_paths import ReloadPart, ReloadParts, ReloadPath, ReloadPhase
+from lumen_policy.faults import Fault
 from lumen_policy.paired import Pairing
 from lumen_policy.policies.fixed_checkpointing import fixed_checkpointing
 from lumen_policy.policies.stop_and_restart import stop_and_restart
@@ -71,10 +73,20 @@ def workload(trace: str, workers: int) -> Workload:
         token_ps=np.where(tokens > 0, ITERATION_PS + TOKEN_PS * tokens, 0),
         lm_head_ps=np.zeros_like(costs.target.lm_head_ps),
     )
-    costs = replace(
-        costs, target=target, restart_ps=0, full_load_ps=(RELOAD_S - DETECTION_S) * PS_PER_S, engine_init_ps=0
+    part = ReloadPart(
+        name="reload",
+        phase=ReloadPhase.LOAD,
+        seconds=Fraction(RELOAD_S - DETECTION_S),
+        source="chosen: 25 s from crash to rejoin",
     )
-    return replace(made, cluster=replace(made.cluster, costs=costs))
+    columns = made.cluster.fault_columns
+    reload = replace(columns.reload, hardware=ReloadParts(path=ReloadPath.STORAGE, parts=(part,)))
+    cluster = replace(
+        made.cluster,
+        costs=replace(costs, target=target),
+        fault_columns=replace(columns, reload=reload),
+    )
+    return replace(made, cluster=cluster)
 
 
 def run(made: Workload, seed: int, victims: int) -> Iterator[tuple[str, list[float]]]:
@@ -94,7 +106,7 @@ def run(made: Workload, seed: int, victims: int) -> Iterator[tuple[str, list[flo
     )
     at_ps = round((0.3 + 0.2 * rng.random()) * SPAN_S * PS_PER_S)
     crashed = sorted(rng.choice(workers, victims, replace=False).tolist())
-    pairing = Pairing(made.cluster, trace, [Crash(time_ps=at_ps, worker=worker) for worker in crashed])
+    pairing = Pairing(made.cluster, trace, [Fault(time_ps=at_ps, worker=worker) for worker in crashed])
     for policy in (stop_and_restart(), fixed_checkpointing()):
         paired = pairing.run(policy)
         yield policy.name, _figures(paired.faulty.inputs, paired.faulty.output, paired.fault_free.output)

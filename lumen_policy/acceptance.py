@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lumen_policy.errors import InputError
 
-__all__ = ["MAX_SCALE_PASSES", "AcceptanceCurve"]
+__all__ = ["MAX_SCALE_PASSES", "Acceptance", "AcceptanceCurve", "PositionRates"]
 
 MAX_SCALE_PASSES = 3000
 """Keeps the tables below about 60,000 rows."""
@@ -51,8 +52,7 @@ class AcceptanceCurve:
 
     def thresholds(self) -> npt.NDArray[np.uint64]:
         """Shape (S, 1): floor(a·2⁶⁴), at most 2⁶⁴ - 1; a draft is accepted if its 64-bit draw is below."""
-        scaled = [(rate * (1 << 64)).to_integral_value(rounding=ROUND_FLOOR) for rate in self.rates()]
-        return np.array([[min(int(value), 2**64 - 1)] for value in scaled], dtype=np.uint64)
+        return np.array([[_threshold(rate)] for rate in self.rates()], dtype=np.uint64)
 
     def expected_tokens(self, k: int) -> npt.NDArray[np.float64]:
         """Shape (S, k + 1): Σ_{j=0..k'} a(s)^j, tokens expected of a pass with k' drafts, bonus included.
@@ -60,6 +60,55 @@ class AcceptanceCurve:
         Source: LUMEN (arXiv 2606.17787) Eq. 3; Leviathan et al. (arXiv 2211.17192) Eq. 1.
         """
         return _expected(self.start, self.final, self.scale_passes, k)
+
+    def describe(self) -> dict[str, Any]:
+        """For results."""
+        return {"start": self.start, "final": self.final, "scale_passes": self.scale_passes}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionRates:
+    """Acceptance by the position of a drafted token in its pass, the same for every pass.
+
+    Attributes:
+        rates: of the first, second, … position if all before it were accepted; the last for all later ones.
+    """
+
+    rates: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for value in self.rates:
+            if not 0 <= value <= 1:
+                raise InputError(f"acceptance_rates: {value!r} is not a probability from 0 to 1")
+        if not self.rates:
+            raise InputError("acceptance_rates: holds no rate")
+
+    def thresholds(self) -> npt.NDArray[np.uint64]:
+        """Shape (1, J): as of ``AcceptanceCurve``."""
+        return np.array([[_threshold(Decimal(str(rate))) for rate in self.rates]], dtype=np.uint64)
+
+    def expected_tokens(self, k: int) -> npt.NDArray[np.float64]:
+        """Shape (1, k + 1): Σ_{j=0..k'} Π_{i≤j} a_i, tokens expected of a pass with k' drafts, bonus included."""
+        total, product = Decimal(1), Decimal(1)
+        row = [float(total)]
+        for position in range(k):
+            rate = Decimal(str(self.rates[min(position, len(self.rates) - 1)]))
+            product = _DIGITS.multiply(product, rate)
+            total = _DIGITS.add(total, product)
+            row.append(float(total))
+        return np.array([row], dtype=np.float64)
+
+    def describe(self) -> dict[str, Any]:
+        """For results."""
+        return {"rates": list(self.rates)}
+
+
+Acceptance = AcceptanceCurve | PositionRates
+
+
+def _threshold(rate: Decimal) -> int:
+    """floor(rate · 2⁶⁴), at most 2⁶⁴ - 1."""
+    return min(int((rate * (1 << 64)).to_integral_value(rounding=ROUND_FLOOR)), 2**64 - 1)
 
 
 @lru_cache(maxsize=64)

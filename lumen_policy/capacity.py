@@ -75,7 +75,7 @@ def middle_throughput(last_ps: IntArray) -> Fraction:
 def _measured(cluster: Cluster, trace: Trace) -> Capacity:
     from lumen_policy.replay.engine import replay_timed
 
-    inputs = cluster.replay_input(trace, crashes=(), policy=stop_and_restart())
+    inputs = cluster.replay_input(trace, faults=(), policy=stop_and_restart())
     queued = replace(
         inputs,
         arrival_ps=np.zeros_like(inputs.arrival_ps),

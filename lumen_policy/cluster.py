@@ -14,14 +14,19 @@ from cost_models.hf_config import load_model
 from cost_models.model_spec import ModelSpec
 from cost_models.serving_costs import PAGE_TOKENS, ServingCosts
 from cost_models.worker import serving_costs
-from lumen_policy.acceptance import AcceptanceCurve
+from lumen_policy.acceptance import Acceptance, AcceptanceCurve, PositionRates
 from lumen_policy.clock import seconds_to_ps
-from lumen_policy.detection import Detection, FixedDetection, HangDetection
+from lumen_policy.detection import Detection, FixedDetection, HangDetection, RefusedDetection
 from lumen_policy.errors import InputError
-from lumen_policy.faults import Crash, check_crashes
+from lumen_policy.false_alarms import false_alarms
+from lumen_policy.fault_table import FaultColumns
+from lumen_policy.faults import Fault, check_faults, timeline_of
 from lumen_policy.measures.options import MeasureOptions, RecoveryOptions, default_horizon_ps
 from lumen_policy.policies.spec import RecoveryPolicy
-from lumen_policy.replay.contract import PS_PER_S, FaultTable, IntArray, ReplayInput, Router, Scheduler
+from lumen_policy.recovery_rules import describe_rules, recovery_rules
+from lumen_policy.recovery_settings import DEFAULT_BUDGET_GB
+from lumen_policy.reload_times import reload_times
+from lumen_policy.replay.contract import PS_PER_S, IntArray, RecoveryRules, ReplayInput, Router, Scheduler
 from lumen_policy.replay.draws import SCENARIO, draw
 from lumen_policy.settings import Settings
 from lumen_policy.trace.table import Trace
@@ -42,9 +47,10 @@ class Cluster:
         settings: what the user stated.
         model, draft, hardware: the specs behind the costs; draft None = no assist.
         costs: of one worker.
-        budget_pages: checkpoint pages a worker may hold for others; the same for every policy.
+        budget_bytes, budget_pages: checkpoints a worker may hold for others; the same for every policy.
         acceptance: of drafted tokens.
-        detection: of crashes.
+        fault_columns: detection and reload of faults.
+        rules: how the cluster recovers, whatever the policy.
         measures: options with H resolved, common to every policy.
     """
 
@@ -53,9 +59,10 @@ class Cluster:
     draft: ModelSpec | None
     hardware: HardwareProfile
     costs: ServingCosts
-    budget_pages: int
-    acceptance: AcceptanceCurve
-    detection: Detection
+    budget_bytes: int
+    acceptance: Acceptance
+    fault_columns: FaultColumns
+    rules: RecoveryRules
     measures: MeasureOptions
 
     @property
@@ -64,8 +71,13 @@ class Cluster:
         return self.settings.workers
 
     @property
+    def budget_pages(self) -> int:
+        """Whole pages of the budget."""
+        return self.budget_bytes // self.costs.page_bytes
+
+    @property
     def horizon_ps(self) -> int:
-        """H, the window after each crash."""
+        """H, the window after each fault."""
         assert self.measures.horizon_s is not None
         return seconds_to_ps("horizon_s", self.measures.horizon_s)
 
@@ -79,21 +91,20 @@ class Cluster:
             raise InputError(f"k: {policy.k} needs a draft model, the cluster has none (draft: {NO_DRAFT})")
 
     def replay_input(
-        self, trace: Trace, *, crashes: Sequence[Crash], policy: RecoveryPolicy, scenario: int = 0
+        self, trace: Trace, *, faults: Sequence[Fault], policy: RecoveryPolicy, scenario: int = 0
     ) -> ReplayInput:
         """One replay of this cluster.
 
         Args:
             trace: the requests.
-            crashes: a timeline, checked against workers and trace.
+            faults: checked against workers and trace.
             policy: its k must be 0 where there is no draft.
             scenario: keys the draws together with the seed.
 
         Raises:
-            InputError: crash or policy do not fit the cluster.
+            InputError: faults or policy do not fit the cluster.
         """
-        timeline = tuple(sorted(crashes))
-        check_crashes(timeline, workers=self.workers, span_ps=trace.span_ps)
+        check_faults(faults, workers=self.workers, span_ps=trace.span_ps)
         self.check_policy(policy)
         key = self.scenario_key(scenario)
         return ReplayInput(
@@ -107,18 +118,22 @@ class Cluster:
             min_prefill_tokens=self.settings.min_prefill_tokens,
             scheduler=int(Scheduler[self.settings.scheduler.upper()]),
             router=int(Router[self.settings.router.upper()]),
-            faults=FaultTable.crashes(
-                [crash.time_ps for crash in timeline],
-                [crash.worker for crash in timeline],
-                self.detection.delays_ps(len(timeline), key),
-                self.costs,
-            ),
+            faults=self.fault_columns.table(faults, key),
             policy=policy.codes(budget_pages=self.budget_pages),
+            rules=self.rules,
             acceptance_threshold=self.acceptance.thresholds(),
             expected_tokens=self.acceptance.expected_tokens(policy.k),
             seed=key,
             snapshot_ps=self.snapshot_ps(trace),
         )
+
+    def with_false_alarms(
+        self, faults: Sequence[Fault], *, span_ps: int, scenario: int = 0
+    ) -> tuple[Fault, ...]:
+        """The faults of a scenario and its false alarms, in order; an alarm yields to a fault like it."""
+        alarms = false_alarms(self.settings, span_ps=span_ps, key=self.scenario_key(scenario))
+        stated = {fault.order for fault in faults}
+        return timeline_of([*faults, *(alarm for alarm in alarms if alarm.order not in stated)])
 
     def snapshot_ps(self, trace: Trace) -> IntArray:
         """Every 5 s over the arrivals and one window beyond them, the same for every run of the trace."""
@@ -143,22 +158,17 @@ class Cluster:
             "draft_kv_pages": self.costs.draft_pool_pages,
             "page_tokens": PAGE_TOKENS,
             "kv_bytes_per_token": self.model.kv_bytes_per_token,
-            "checkpoint_budget_gb": stated.checkpoint_budget_gb,
+            "checkpoint_budget_gb": self.budget_bytes / _BYTES_PER_GB,
             "checkpoint_budget_pages": self.budget_pages,
-            "acceptance": {
-                "start": self.acceptance.start,
-                "final": self.acceptance.final,
-                "scale_passes": self.acceptance.scale_passes,
-            },
+            "acceptance": self.acceptance.describe(),
             "draft_round_trip_s": self.costs.draft_round_trip_ps / PS_PER_S,
-            "detection": self._describe_detection(),
-            "reload": {
-                "restart_s": self.costs.restart_ps / PS_PER_S,
-                "full_load_s": self.costs.full_load_ps / PS_PER_S,
-                "engine_init_s": self.costs.engine_init_ps / PS_PER_S,
-                "draft_load_s": self.costs.draft_load_ps / PS_PER_S,
-                "draft_init_s": self.costs.draft_init_ps / PS_PER_S,
+            "detection": self.fault_columns.detection.describe(),
+            "false_alarms": {
+                "per_worker_and_hour": stated.false_alarms_per_hour,
+                "duration_s": stated.false_alarm_s,
             },
+            "reload": self.fault_columns.reload.describe(),
+            "rules": describe_rules(stated, self.costs),
             "horizon_s": self.measures.horizon_s,
             "ttft_weight": stated.ttft_weight,
             "decode_weight": stated.decode_weight,
@@ -167,16 +177,6 @@ class Cluster:
             "recovery": {
                 name: getattr(self.measures.recovery, name) for name in RecoveryOptions.__dataclass_fields__
             },
-        }
-
-    def _describe_detection(self) -> dict[str, Any]:
-        if isinstance(self.detection, FixedDetection):
-            return {"kind": "fixed", "delay_s": self.detection.delay_s}
-        return {
-            "kind": "hang",
-            "interval_s": self.detection.interval_s,
-            "misses": self.detection.misses,
-            "timeout_s": self.detection.timeout_s,
         }
 
 
@@ -200,21 +200,20 @@ def resolve_cluster(settings: Settings, *, longest_tokens: int, notices: list[st
     if settings.draft_round_trip_s is not None:
         round_trip_ps = seconds_to_ps("draft_round_trip_s", settings.draft_round_trip_s)
         costs = replace(costs, draft_round_trip_ps=round_trip_ps)
-    detection = _detection(settings)
+    columns = FaultColumns(
+        detection=_detection(settings), reload=reload_times(settings, model, draft, hardware)
+    )
     return Cluster(
         settings=settings,
         model=model,
         draft=draft,
         hardware=hardware,
         costs=costs,
-        budget_pages=int(Decimal(str(settings.checkpoint_budget_gb)) * _BYTES_PER_GB) // costs.page_bytes,
-        acceptance=AcceptanceCurve(
-            start=settings.acceptance_start,
-            final=settings.acceptance_final,
-            scale_passes=settings.acceptance_scale_passes,
-        ),
-        detection=detection,
-        measures=_measures(settings, costs, detection),
+        budget_bytes=_budget_bytes(settings),
+        acceptance=_acceptance(settings),
+        fault_columns=columns,
+        rules=recovery_rules(settings),
+        measures=_measures(settings, columns),
     )
 
 
@@ -244,6 +243,9 @@ def _costs(
             max_batch=settings.max_batch,
             max_context_tokens=max_context_tokens,
             kv_pages=settings.kv_pages,
+            links="fifo" if settings.links == "fifo" else "free",
+            store_latency_s=settings.store_latency_s,
+            store_bytes_per_s=None if settings.store_gb_per_s is None else settings.store_gb_per_s * 1e9,
         )
 
     resolved = costs(required)
@@ -251,22 +253,43 @@ def _costs(
     return resolved if reached <= required else costs(reached)
 
 
+def _budget_bytes(settings: Settings) -> int:
+    """Checkpoint memory of a worker, whole bytes."""
+    if settings.checkpoint_budget_share is not None:
+        host_gb = settings.tp * Decimal(str(settings.host_memory_gb_per_gpu))
+        return int(Decimal(str(settings.checkpoint_budget_share)) * host_gb * _BYTES_PER_GB)
+    stated = settings.checkpoint_budget_gb
+    return int(Decimal(str(DEFAULT_BUDGET_GB if stated is None else stated)) * _BYTES_PER_GB)
+
+
+def _acceptance(settings: Settings) -> Acceptance:
+    if settings.acceptance_rates:
+        return PositionRates(rates=settings.acceptance_rates)
+    return AcceptanceCurve(
+        start=settings.acceptance_start,
+        final=settings.acceptance_final,
+        scale_passes=settings.acceptance_scale_passes,
+    )
+
+
 def _detection(settings: Settings) -> Detection:
     if settings.detection_s is not None:
         return FixedDetection(delay_s=settings.detection_s)
-    return HangDetection(
+    checks = HangDetection(
         interval_s=settings.hang_interval_s,
         misses=settings.hang_misses,
         timeout_s=settings.hang_timeout_s,
     )
+    if settings.detection == "refused":
+        return RefusedDetection(breaker_threshold=settings.breaker_threshold, silent=checks)
+    return checks
 
 
-def _measures(settings: Settings, costs: ServingCosts, detection: Detection) -> MeasureOptions:
-    """The measures' options, H resolved with the longest detection, so that no draw moves it."""
+def _measures(settings: Settings, columns: FaultColumns) -> MeasureOptions:
+    """The measures' options, H resolved with the longest detection and reload, so that no draw moves it."""
     horizon_s = settings.horizon_s
     if horizon_s is None:
-        longest = FaultTable.crashes([0], [0], [detection.longest_ps], costs)
-        horizon_s = default_horizon_ps(longest) / PS_PER_S
+        horizon_s = default_horizon_ps(columns.longest_ps) / PS_PER_S
     return MeasureOptions(
         horizon_s=horizon_s,
         slo_ttft_s=settings.slo_ttft_s,

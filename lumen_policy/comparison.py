@@ -1,4 +1,4 @@
-"""Policies side by side over the same crashes."""
+"""Policies side by side over the same faults."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lumen_policy.result import cluster_section, measured_sections, policy_secti
 from lumen_policy.settings import Settings
 from lumen_policy.workload import Workload
 
-__all__ = ["BASELINE", "Contender", "choose_contenders", "compare_crashes"]
+__all__ = ["BASELINE", "Contender", "choose_contenders", "compare_faults"]
 
 BASELINE = "stop_and_restart"
 """The policy against whose recovery time others are held."""
@@ -51,7 +51,7 @@ def choose_contenders(
     )
 
 
-def compare_crashes(
+def compare_faults(
     workload: Workload,
     pairing: Pairing,
     contenders: Sequence[Contender],
@@ -79,7 +79,7 @@ def compare_crashes(
         by_window_ps[contender.label] = excess_by_window(
             run.faulty.inputs, run.faulty.output, run.fault_free.output, horizon_ps
         )
-        floor = pairing.placebo(run) if placebo and pairing.crashes else None
+        floor = pairing.placebo(run) if placebo and pairing.faults else None
         if floor is not None:
             shaken_cpu_s += floor.cpu_s
         entries.append(
@@ -102,6 +102,6 @@ def compare_crashes(
         "trace": workload.describe(),
         "faults": faults,
         "policies": entries,
-        "windows": msgspec.to_builtins(rank_by_window(by_window_ps, horizon_ps)) if pairing.crashes else None,
+        "windows": msgspec.to_builtins(rank_by_window(by_window_ps, horizon_ps)) if pairing.faults else None,
         "cost": {"legs_cpu_s": legs},
     }

@@ -11,7 +11,8 @@ _TITLES = {
     "cluster": "Cluster",
     "trace": "Trace",
     "policy": "Policy",
-    "faults": "Faults and detection",
+    "faults": "Faults, detection and reload",
+    "recovery": "Recovery",
     "measures": "Measures",
     "search": "Search",
 }

@@ -1,4 +1,4 @@
-"""Paired replays: the same trace and draws with and without the crashes."""
+"""Paired replays: the same trace and draws with and without the faults."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lumen_policy.cluster import Cluster
-from lumen_policy.faults import Crash, check_crashes
+from lumen_policy.faults import Fault, check_faults
 from lumen_policy.measures.placebo import JITTER_PS, Placebo, placebo, rebased
 from lumen_policy.measures.summary import ReplaySummary, summarise
 from lumen_policy.policies.spec import RecoveryPolicy
@@ -33,7 +33,7 @@ class Leg:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedRun:
-    """A policy's run with the crashes and its fault-free run; without a crash both are the same leg."""
+    """A policy's run with the faults and its fault-free run; without a fault both are the same leg."""
 
     policy: RecoveryPolicy
     faulty: Leg
@@ -55,29 +55,27 @@ class Pairing:
     all policies that agree in that.
     """
 
-    def __init__(
-        self, cluster: Cluster, trace: Trace, crashes: Sequence[Crash], *, scenario: int = 0
-    ) -> None:
+    def __init__(self, cluster: Cluster, trace: Trace, faults: Sequence[Fault], *, scenario: int = 0) -> None:
         """
         Args:
             cluster: the resolved set-up.
             trace: the requests.
-            crashes: the timeline; may be empty.
+            faults: the timeline; may be empty. The false alarms of the set-up are added.
             scenario: keys the draws together with the seed.
 
         Raises:
-            InputError: a crash of a worker that does not exist, or after the last arrival.
+            InputError: a fault of a worker that does not exist, or after the last arrival.
         """
-        check_crashes(tuple(crashes), workers=cluster.workers, span_ps=trace.span_ps)
+        check_faults(faults, workers=cluster.workers, span_ps=trace.span_ps)
         self.cluster = cluster
         self.trace = trace
-        self.crashes = tuple(crashes)
+        self.faults = cluster.with_false_alarms(faults, span_ps=trace.span_ps, scenario=scenario)
         self.scenario = scenario
         self._fault_free: dict[tuple[int, ...], Leg] = {}
         self._shaken: dict[tuple[int, ...], Leg] = {}
 
     def fault_free(self, policy: RecoveryPolicy) -> Leg:
-        """The run without crashes; θ, τ, k and guard are irrelevant to it."""
+        """The run without faults; θ, τ, k and guard are irrelevant to it."""
         key = self._placement(policy)
         if key not in self._fault_free:
             self._fault_free[key] = self._leg(policy, self.trace, ())
@@ -87,10 +85,10 @@ class Pairing:
         """The policy's paired replays.
 
         Raises:
-            InputError: crashes or policy do not fit the cluster.
+            InputError: faults or policy do not fit the cluster.
         """
         fault_free = self.fault_free(policy)
-        faulty = self._leg(policy, self.trace, self.crashes) if self.crashes else fault_free
+        faulty = self._leg(policy, self.trace, self.faults) if self.faults else fault_free
         return PairedRun(policy=policy, faulty=faulty, fault_free=fault_free)
 
     def summary(self, run: PairedRun) -> ReplaySummary:
@@ -98,12 +96,12 @@ class Pairing:
         return summarise(run.faulty.inputs, run.faulty.output, run.fault_free.output, self.cluster.measures)
 
     def placebo(self, run: PairedRun) -> PlaceboRun:
-        """The measures of a run without crashes on jittered arrivals, as if it had this timeline.
+        """The measures of a run without faults on jittered arrivals, as if it had this timeline.
 
         One more replay, shared as fault-free legs are: it costs what such a leg costs.
 
         Args:
-            run: of a timeline with at least one crash.
+            run: of a timeline with at least one fault.
         """
         shaken = jitter(self.trace, JITTER_PS, self.cluster.scenario_key(self.scenario))
         key = self._placement(run.policy)
@@ -126,13 +124,13 @@ class Pairing:
         return sum(leg.cpu_s for leg in self._fault_free.values())
 
     def _placement(self, policy: RecoveryPolicy) -> tuple[int, ...]:
-        """All of a policy that a run without crashes depends on."""
+        """All of a policy that a run without faults depends on."""
         codes = policy.codes(budget_pages=self.cluster.budget_pages)
         return (codes.placement, codes.token_weight, codes.request_weight)
 
-    def _leg(self, policy: RecoveryPolicy, trace: Trace, crashes: Sequence[Crash]) -> Leg:
+    def _leg(self, policy: RecoveryPolicy, trace: Trace, faults: Sequence[Fault]) -> Leg:
         from lumen_policy.replay.engine import replay_timed
 
-        inputs = self.cluster.replay_input(trace, crashes=crashes, policy=policy, scenario=self.scenario)
+        inputs = self.cluster.replay_input(trace, faults=faults, policy=policy, scenario=self.scenario)
         output, cpu_s = replay_timed(inputs)
         return Leg(inputs=inputs, output=output, cpu_s=cpu_s)

@@ -19,7 +19,7 @@ from lumen_policy.measures.summary import Impact, ReplaySummary
 from lumen_policy.operator_figures import availability_section, targets_section
 from lumen_policy.paired import Leg, PairedRun, Pairing, PlaceboRun
 from lumen_policy.policies.spec import RecoveryPolicy
-from lumen_policy.replay.contract import NONE, PS_PER_S, ReplayOutput
+from lumen_policy.replay.contract import NONE, PS_PER_S, FaultKind, ReplayOutput
 from lumen_policy.settings import Settings, keys
 from lumen_policy.workload import Workload
 
@@ -55,7 +55,7 @@ def replay_document(
         faults: how a file of faults became the timeline.
     """
     summary = pairing.summary(run)
-    floor = pairing.placebo(run) if placebo and pairing.crashes else None
+    floor = pairing.placebo(run) if placebo and pairing.faults else None
     legs = {"fault_free": run.fault_free.cpu_s}
     if run.faulty is not run.fault_free:
         legs[run.policy.name] = run.faulty.cpu_s
@@ -131,9 +131,8 @@ def manifest(workload: Workload, argv: Sequence[str]) -> dict[str, Any]:
 
 
 def cluster_section(pairing: Pairing) -> dict[str, Any]:
-    """The resolved set-up with its crashes."""
-    crashes = [{"time_s": crash.time_s, "worker": crash.worker} for crash in pairing.crashes]
-    return {**pairing.cluster.describe(), "crashes": crashes}
+    """The resolved set-up with its faults, false alarms among them."""
+    return {**pairing.cluster.describe(), "faults": [fault.describe() for fault in pairing.faults]}
 
 
 def measured_sections(
@@ -171,30 +170,34 @@ def operator_section(summary: ReplaySummary) -> dict[str, Any]:
 
 
 def unserved_s(summary: ReplaySummary, pairing: Pairing) -> float | None:
-    """Extra misses of the objectives per crash instant, in seconds of arrivals at the trace's rate."""
+    """Extra misses of the objectives per fault instant, in seconds of arrivals at the trace's rate."""
     impact = summary.impact
-    if impact is None or impact.extra_slo_misses is None or not pairing.trace.rate_per_s:
+    instants = len(_instants(pairing))
+    if impact is None or impact.extra_slo_misses is None or not pairing.trace.rate_per_s or not instants:
         return None
-    instants = len({crash.time_ps for crash in pairing.crashes})
     return max(0, impact.extra_slo_misses) / pairing.trace.rate_per_s / instants
 
 
 def worker_down_s(output: ReplayOutput, pairing: Pairing) -> float | None:
     """Time of all outages per fault instant; None where a worker is not back by the end of the run."""
-    total_ps = outages_ps(output)
-    if total_ps is None:
-        return None
-    return seconds(total_ps, len({crash.time_ps for crash in pairing.crashes}))
+    total_ps, instants = outages_ps(output), len(_instants(pairing))
+    return None if total_ps is None or not instants else seconds(total_ps, instants)
+
+
+def _instants(pairing: Pairing) -> list[int]:
+    """Instants of the faults that are none of the set-up's false alarms."""
+    return sorted({fault.time_ps for fault in pairing.faults if fault.kind != "false_alarm"})
 
 
 def _availability(summary: ReplaySummary, run: PairedRun, pairing: Pairing) -> dict[str, Any] | None:
     mtbf_hours = pairing.cluster.settings.mtbf_hours
-    if mtbf_hours is None or not pairing.crashes:
+    faults = [fault for fault in pairing.faults if fault.kind != "false_alarm"]
+    if mtbf_hours is None or not faults:
         return None
     return availability_section(
         mtbf_hours=mtbf_hours,
         workers=pairing.cluster.workers,
-        victims=len(pairing.crashes) / len({crash.time_ps for crash in pairing.crashes}),
+        victims=len(faults) / len(_instants(pairing)),
         unserved_s=unserved_s(summary, pairing),
         worker_down_s=worker_down_s(run.faulty.output, pairing),
     )
@@ -218,7 +221,8 @@ def _outages(output: ReplayOutput) -> list[dict[str, Any]]:
     columns = {
         "worker": output.outage_worker,
         "assist_target": output.outage_assist_target,
-        "crash_s": output.outage_crash_ps,
+        "start_s": output.outage_crash_ps,
+        "stop_s": output.outage_stop_ps,
         "detection_s": output.outage_detection_ps,
         "draft_ready_s": output.outage_draft_ready_ps,
         "assist_end_s": output.outage_assist_end_ps,
@@ -231,6 +235,9 @@ def _outages(output: ReplayOutput) -> list[dict[str, Any]]:
         return value / PS_PER_S if name.endswith("_s") else value
 
     return [
-        {name: cell(name, int(column[row])) for name, column in columns.items()}
+        {
+            "kind": FaultKind(int(output.outage_kind[row])).name.lower(),
+            **{name: cell(name, int(column[row])) for name, column in columns.items()},
+        }
         for row in range(len(output.outage_worker))
     ]

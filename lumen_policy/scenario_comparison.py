@@ -66,6 +66,7 @@ def scenario_sections(workload: Workload, plan: ScenarioPlan, runs: ScenarioRuns
             "warmup_s": settings.warmup_s,
             "victims": settings.victims,
             "victim_choice": settings.victim_choice,
+            "victim_scope": settings.victim_scope,
             "rate_per_s": plan.rate_per_s,
             "confidence": CONFIDENCE,
         },

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import numpy as np
 
 from lumen_policy.comparison import Contender
 from lumen_policy.errors import InputError
+from lumen_policy.faults import Scope
 from lumen_policy.measures.impact import ExcessE2E, excess_e2e
 from lumen_policy.measures.placebo import Placebo
 from lumen_policy.measures.summary import ReplaySummary
@@ -96,6 +98,7 @@ def scenario_plan(workload: Workload) -> ScenarioPlan:
         warmup_s=settings.warmup_s,
         victims=settings.victims,
         victim_choice=settings.victim_choice,
+        victim_scope=cast("Scope", settings.victim_scope),
     )
 
 
@@ -124,7 +127,7 @@ def run_scenarios(
 
 def _run(runs: ScenarioRuns, plan: ScenarioPlan, scenario: Scenario, *, placebo: bool) -> None:
     stated = plan.cluster.settings
-    pairing = Pairing(plan.cluster, scenario.trace, scenario.crashes, scenario=scenario.number)
+    pairing = Pairing(plan.cluster, scenario.trace, scenario.faults, scenario=scenario.number)
     seen: dict[RecoveryPolicy, Scored] = {}
     run: PairedRun | None = None
     for contender in runs.contenders:
@@ -139,7 +142,7 @@ def _run(runs: ScenarioRuns, plan: ScenarioPlan, scenario: Scenario, *, placebo:
     assert run is not None
     runs.legs_cpu_s["fault_free"] += pairing.fault_free_cpu_s
     fault_free = request_times(run.fault_free.inputs, run.fault_free.output)
-    at_ps = np.array([scenario.crashes[0].time_ps], dtype=np.int64)
+    at_ps = np.array([scenario.faults[0].time_ps], dtype=np.int64)
     runs.in_system.append(int(number_in_system(fault_free, at_ps)[0]))
     if placebo:
         shaken = pairing.placebo(run)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any, Literal
 
 from lumen_policy.errors import InputError
 
-__all__ = ["AUTO", "Group", "Key", "Kind", "near_match", "value_text"]
+__all__ = ["AUTO", "Group", "Key", "Kind", "key_field", "near_match", "value_text"]
 
 AUTO = "auto"
 """How a key without a value is written: the program derives it, as the key's meaning says."""
 
-Kind = Literal["int", "float", "bool", "text", "decimal", "tokens", "texts"]
-Group = Literal["cluster", "trace", "policy", "faults", "measures", "search"]
+Kind = Literal["int", "float", "bool", "text", "decimal", "tokens", "texts", "numbers"]
+Group = Literal["cluster", "trace", "policy", "faults", "recovery", "measures", "search"]
 
 _MOST_DIGITS = 300
 
@@ -25,6 +25,7 @@ _KIND_NAMES = {
     "int": "a whole number",
     "tokens": "a whole number",
     "float": "a number",
+    "numbers": "a number",
     "decimal": "a decimal number",
 }
 
@@ -35,7 +36,7 @@ class Key:
 
     Attributes:
         name: the key in files, the attribute of ``Settings``; its flag is ``--name`` with dashes.
-        kind: int · float · bool · text · decimal (a number kept as its text) · tokens (int) · texts (a list).
+        kind: int · float · bool · text · decimal (a number kept as its text) · tokens (int) · texts, numbers (lists).
         default: the value without flag or file; None prints as ``auto``.
         unit: of the value, "" for none.
         meaning: one line for help, files and docs.
@@ -85,6 +86,10 @@ class Key:
             if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
                 raise InputError(f"{self.name}: {value!r} is not a list of texts")
             return tuple(value)
+        if self.kind == "numbers":
+            if not isinstance(value, list | tuple):
+                raise InputError(f"{self.name}: {value!r} is not a list of numbers")
+            return tuple(self._checked_number(item) for item in value)
         if self.kind == "bool":
             if not isinstance(value, bool):
                 raise InputError(f"{self.name}: {value!r} is not true or false")
@@ -128,7 +133,7 @@ class Key:
             raise refusal
         if self.kind == "decimal":
             return text
-        if self.kind != "float":
+        if self.kind not in ("float", "numbers"):
             return int(number)
         result = float(number)
         if not math.isfinite(result):
@@ -150,6 +155,38 @@ class Key:
         return " and ".join(parts)
 
 
+def key_field(
+    default: Any,
+    kind: Kind,
+    group: Group,
+    meaning: str,
+    *,
+    reason: str,
+    unit: str = "",
+    flag: bool = True,
+    choices: tuple[str, ...] = (),
+    words: tuple[str, ...] = (),
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+) -> Any:
+    """A dataclass field with the metadata of a ``Key``; arguments as its attributes."""
+    described = {
+        "kind": kind,
+        "unit": unit,
+        "meaning": meaning,
+        "reason": reason,
+        "group": group,
+        "flag": flag,
+        "choices": choices,
+        "words": words,
+        "at_least": at_least,
+        "above": above,
+        "at_most": at_most,
+    }
+    return field(default=default, metadata=described)
+
+
 def value_text(value: Any) -> str:
     """A value for people: auto, true/false, plain numbers, lists with commas."""
     if value is None:
@@ -157,7 +194,7 @@ def value_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
-        return ", ".join(value) if value else "none"
+        return ", ".join(str(item) for item in value) if value else "none"
     if isinstance(value, float):
         return f"{value:g}"
     return str(value)

@@ -23,7 +23,9 @@ Policies = Annotated[
 Scenarios = Annotated[
     str | None,
     typer.Option(
-        "--scenarios", metavar="N", help="Instead of --crash: N drawn crash scenarios, with paired intervals."
+        "--scenarios",
+        metavar="N",
+        help="Instead of stated faults: N drawn crash scenarios, with paired intervals.",
     ),
 ]
 Ablate = Annotated[
@@ -38,7 +40,7 @@ Placebo = Annotated[
     bool,
     typer.Option(
         "--placebo",
-        help="Also measure the noise floor: no crash, arrivals moved by up to 20 ms. Costs one more "
+        help="Also measure the noise floor: no fault, arrivals moved by up to 20 ms. Costs one more "
         "fault-free replay a policy, or a scenario.",
     ),
 ]
@@ -50,7 +52,14 @@ def register(app: typer.Typer) -> None:
 
 
 @with_settings(
-    "cluster", "trace", "policy", "faults", "measures", also=("victims", "victim_choice"), without=("policy",)
+    "cluster",
+    "trace",
+    "policy",
+    "faults",
+    "recovery",
+    "measures",
+    also=("victims", "victim_choice", "victim_scope"),
+    without=("policy",),
 )
 def _compare(
     settings: Settings,
@@ -62,7 +71,7 @@ def _compare(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Replay the same crashes, or the same drawn scenarios, under several policies."""
+    """Replay the same faults, or the same drawn scenarios, under several policies."""
     from lumen_policy.cli import render_compare
     from lumen_policy.cli.report import write_document
 
@@ -73,31 +82,31 @@ def _compare(
         document = _over_scenarios(settings, policy, scenarios, placebo=placebo, quiet=quiet)
         shown = render_compare.print_scenarios
     else:
-        document = _over_crashes(settings, policy, placebo=placebo, quiet=quiet)
-        shown = render_compare.print_crashes
+        document = _over_faults(settings, policy, placebo=placebo, quiet=quiet)
+        shown = render_compare.print_faults
     if json:
         write_document(document)
     else:
         shown(document)
 
 
-def _over_crashes(
+def _over_faults(
     settings: Settings, policies: list[str] | None, *, placebo: bool, quiet: bool
 ) -> dict[str, Any]:
     from lumen_policy.cli.report import write_notices
-    from lumen_policy.comparison import choose_contenders, compare_crashes
-    from lumen_policy.fault_schedule.stated import stated_crashes
+    from lumen_policy.comparison import choose_contenders, compare_faults
+    from lumen_policy.fault_schedule.stated import stated_faults
     from lumen_policy.paired import Pairing
     from lumen_policy.policy_choice import POLICY_NAMES
     from lumen_policy.workload import prepare
 
     notices: list[str] = []
     workload = prepare(settings, notices)
-    stated = stated_crashes(settings, span_ps=workload.trace.span_ps, notices=notices)
-    pairing = Pairing(workload.cluster, workload.trace, stated.crashes)
+    stated = stated_faults(settings, span_ps=workload.trace.span_ps, notices=notices)
+    pairing = Pairing(workload.cluster, workload.trace, stated.faults)
     contenders = choose_contenders(policies or POLICY_NAMES, settings, pairing, notices)
     write_notices(notices, quiet=quiet)
-    return compare_crashes(workload, pairing, contenders, placebo=placebo, faults=stated.faults)
+    return compare_faults(workload, pairing, contenders, placebo=placebo, faults=stated.mapping)
 
 
 def _over_scenarios(
@@ -111,7 +120,7 @@ def _over_scenarios(
     from lumen_policy.scenario_runs import checked_count, scenario_plan
     from lumen_policy.workload import prepare
 
-    _refuse_crashes(settings)
+    _refuse_faults(settings)
     count = checked_count(scenarios)
     notices: list[str] = []
     workload = prepare(settings, notices)
@@ -131,7 +140,7 @@ def _ablate(settings: Settings, policies: list[str], scenarios: str | None, *, q
     from lumen_policy.scenario_runs import checked_count, scenario_plan
     from lumen_policy.workload import prepare
 
-    _refuse_crashes(settings)
+    _refuse_faults(settings)
     if len(policies) > 1:
         raise InputError("policy: --ablate takes one policy apart; give at most one")
     count = checked_count(settings.validation_scenarios if scenarios is None else scenarios)
@@ -145,8 +154,8 @@ def _ablate(settings: Settings, policies: list[str], scenarios: str | None, *, q
     return ablate(workload, plan, contenders, count)
 
 
-def _refuse_crashes(settings: Settings) -> None:
+def _refuse_faults(settings: Settings) -> None:
     from lumen_policy.errors import InputError
 
-    if settings.crash or settings.faults is not None:
-        raise InputError("scenarios: exclude crash and faults, since scenarios draw their own crashes")
+    if settings.crash or settings.fault or settings.faults is not None:
+        raise InputError("scenarios: exclude crash, fault and faults, since scenarios draw their own crashes")

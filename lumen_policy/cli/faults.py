@@ -71,7 +71,7 @@ def synth(
     lemons: Annotated[int, typer.Option(help="Workers (the first ones) that fail more often.")] = 0,
     lemon_factor: Annotated[float, typer.Option(help="How many times more often.")] = 10.0,
     process_share: Annotated[
-        float, typer.Option(help="Share of process crashes (not replayed yet); the rest are of scope gpu.")
+        float, typer.Option(help="Share of process crashes, which need no repair; the rest are of scope gpu.")
     ] = 0.0,
     seed: Annotated[int, typer.Option(min=0, help="Key of every draw.")] = 0,
     json: Json = False,

@@ -59,7 +59,7 @@ def share(value: float | None) -> str:
 
 
 def replay_header(document: Mapping[str, Any]) -> list[str]:
-    """What ran: cluster, trace, crashes."""
+    """What ran: cluster, trace, faults."""
     cluster, trace = document["cluster"], document["trace"]
     draft = f", draft {cluster['draft']}" if cluster["draft"] else ", no draft"
     rate = "its own rate"
@@ -75,19 +75,36 @@ def replay_header(document: Mapping[str, Any]) -> list[str]:
     ]
     for reason, count in trace["rows"]["dropped"].items():
         lines.append(f"          {count:,} rows dropped: {reason}")
-    if "crashes" in cluster:
-        crashes = [f"worker {crash['worker']} at {crash['time_s']:g} s" for crash in cluster["crashes"]]
-        more = f"; {len(crashes) - _MOST_LISTED:,} more" if len(crashes) > _MOST_LISTED else ""
-        lines.append("crashes   " + ("; ".join(crashes[:_MOST_LISTED]) + more or "none"))
+    if "faults" in cluster:
+        lines.append(_faults_line(cluster["faults"]))
     if document.get("faults") is not None:
         faults = document["faults"]
         dropped = ", ".join(f"{count:,} {reason}" for reason, count in faults["dropped"].items())
         lines.append(
-            f"faults    {faults['source']}: {faults['read']:,} read = {faults['replayed']:,} replayed "
+            f"file      {faults['source']}: {faults['read']:,} read = {faults['replayed']:,} replayed "
             f"({faults['zero_length']:,} of zero length) + dropped: {dropped or 'none'}"
         )
         lines += [f"          {line}" for line in faults["mapping"]]
     return lines
+
+
+def _faults_line(faults: Sequence[Mapping[str, Any]]) -> str:
+    plain = all((fault["kind"], fault["scope"]) == ("crash", "gpu") for fault in faults)
+    texts = []
+    for fault in faults[:_MOST_LISTED]:
+        what = fault["kind"].replace("_", " ")
+        details = [fault["scope"]] if fault["scope"] is not None else []
+        if fault["factor"] is not None:
+            details.append(f"{fault['factor']:g} times")
+        if fault["duration_s"] is not None:
+            details.append(f"{fault['duration_s']:g} s")
+        if fault["mode"] is not None:
+            details.append(fault["mode"])
+        at = f"worker {fault['worker']} at {fault['time_s']:g} s"
+        texts.append(at if plain else f"{what} ({', '.join(details)}) {at}")
+    if len(faults) > _MOST_LISTED:
+        texts.append(f"{len(faults) - _MOST_LISTED:,} more")
+    return ("crashes   " if plain else "faults    ") + ("; ".join(texts) or "none")
 
 
 def print_replay(document: Mapping[str, Any]) -> None:
@@ -104,8 +121,8 @@ def print_replay(document: Mapping[str, Any]) -> None:
             _quantile_row("E2E / output token", document["e2e_s"]["per_output_token_s"], 4),
         ],
     )
-    if document["cluster"]["crashes"]:
-        _print_crash_tables(document)
+    if document["cluster"]["faults"]:
+        _print_fault_tables(document)
     requests, cost = document["requests"], document["cost"]
     refused = ", ".join(f"{count:,} {reason}" for reason, count in requests["refused"].items() if count)
     print_lines(
@@ -128,7 +145,7 @@ def policy_line(policy: Mapping[str, Any]) -> str:
     return text
 
 
-def _print_crash_tables(document: Mapping[str, Any]) -> None:
+def _print_fault_tables(document: Mapping[str, Any]) -> None:
     impact, interrupted = document["impact"], document["interrupted"]
     print_table(
         f"{interrupted['count']:,} interrupted requests, next token",
@@ -160,7 +177,7 @@ def _print_crash_tables(document: Mapping[str, Any]) -> None:
 
 
 def impact_lines(impact: Mapping[str, Any]) -> list[str]:
-    """What the crashes cost, in words."""
+    """What the faults cost, in words."""
     recovery = number(impact["recovery_time_s"], 0, "s")
     if impact["censored"]:
         recovery = f"not back within {impact['observed_s']:,.0f} s"
@@ -179,7 +196,11 @@ def impact_lines(impact: Mapping[str, Any]) -> list[str]:
 def _outage_lines(outages: list[dict[str, Any]]) -> list[str]:
     lines = []
     for outage in outages[:_MOST_LISTED]:
-        parts = [f"crash {number(outage['crash_s'], 1)} s", f"detected {number(outage['detection_s'], 1)} s"]
+        parts = [f"{outage['kind']} {number(outage['start_s'], 1)} s"]
+        if outage["kind"] in ("drain", "migrate"):
+            parts.append(f"stopped {number(outage['stop_s'], 1)} s")
+        else:
+            parts.append(f"detected {number(outage['detection_s'], 1)} s")
         if outage["draft_ready_s"] is not None:
             helped = outage["assist_target"]
             whom = "no worker" if helped is None else f"worker {helped}"

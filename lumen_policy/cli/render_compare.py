@@ -8,10 +8,10 @@ from typing import Any
 from lumen_policy.cli.render import number, policy_line, print_lines, print_table, replay_header, share
 from lumen_policy.cli.render_operator import availability_line, floor_text, print_targets
 
-__all__ = ["print_ablation", "print_crashes", "print_scenarios"]
+__all__ = ["print_ablation", "print_faults", "print_scenarios"]
 
 
-def print_crashes(document: Mapping[str, Any]) -> None:
+def print_faults(document: Mapping[str, Any]) -> None:
     """One timeline under every policy: a row for each."""
     entries = document["policies"]
     print_lines(*replay_header(document), *(policy_line(entry["policy"]) for entry in entries), "")
@@ -31,12 +31,12 @@ def print_crashes(document: Mapping[str, Any]) -> None:
             for entry in entries
         ],
     )
-    if not document["cluster"]["crashes"]:
+    if not document["cluster"]["faults"]:
         return
     impact = entries[0]["impact"]
     cut = ", cut short by the trace's end" if impact["window_cut_short"] else ""
     print_table(
-        f"impact of the crashes, windows of {impact['horizon_s']:g} s{cut}",
+        f"impact of the faults, windows of {impact['horizon_s']:g} s{cut}",
         (
             "policy",
             "excess E2E request-s",
@@ -60,7 +60,7 @@ def print_crashes(document: Mapping[str, Any]) -> None:
         if entry["placebo"] is not None:
             excess = number(entry["placebo"]["excess_e2e_request_s"], 1)
             print_lines(
-                f"{entry['label']} without crash, arrivals moved by up to {entry['placebo']['jitter_s']:g} s: "
+                f"{entry['label']} without faults, arrivals moved by up to {entry['placebo']['jitter_s']:g} s: "
                 f"{floor_text(entry['placebo'])}, excess E2E {excess} request-seconds"
             )
 

@@ -28,7 +28,7 @@ def print_schedule(document: Mapping[str, Any]) -> None:
     if "expected_faults" in document:
         lines.append(f"expected {number(document['expected_faults'], 1)} faults")
     lines += [
-        f"kinds    {kinds}; {document['replayable']:,} can be replayed",
+        f"kinds    {kinds}",
         f"repair   p10 {number(repair['p10'], 2)} h, p50 {number(repair['p50'], 2)}, p90 "
         f"{number(repair['p90'], 2)}, mean {number(repair['mean'], 2)}, max {number(repair['max'], 2)}; "
         f"{document['zero_length']:,} of zero length, {document['unended']:,} without an end, "

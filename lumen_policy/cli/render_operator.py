@@ -18,7 +18,7 @@ _TARGETS = (
 
 
 def operator_lines(document: Mapping[str, Any]) -> list[str]:
-    """The lines of one replay with crashes."""
+    """The lines of one replay with faults."""
     impact = document["impact"]
     parts, binding = impact["parts"], impact["binding"]
     lines = [

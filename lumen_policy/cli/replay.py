@@ -1,4 +1,4 @@
-"""``lumen-tune replay``: one policy over a trace and its crashes."""
+"""``lumen-tune replay``: one policy over a trace and its faults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Placebo = Annotated[
     bool,
     typer.Option(
         "--placebo",
-        help="Also measure the noise floor: no crash, arrivals moved by up to 20 ms. Costs one more replay.",
+        help="Also measure the noise floor: no fault, arrivals moved by up to 20 ms. Costs one more replay.",
     ),
 ]
 
@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
     app.command("replay")(_replay)
 
 
-@with_settings("cluster", "trace", "policy", "faults", "measures")
+@with_settings("cluster", "trace", "policy", "faults", "recovery", "measures")
 def _replay(
     settings: Settings,
     *,
@@ -41,7 +41,7 @@ def _replay(
 ) -> None:
     """Replay a trace under a recovery policy, paired with its fault-free run."""
     from lumen_policy.cli.report import write_document, write_notices
-    from lumen_policy.fault_schedule.stated import stated_crashes
+    from lumen_policy.fault_schedule.stated import stated_faults
     from lumen_policy.paired import Pairing
     from lumen_policy.policy_choice import choose_policy
     from lumen_policy.request_file import check_output, write_per_request
@@ -52,12 +52,12 @@ def _replay(
         check_output(per_request)
     notices: list[str] = []
     workload = prepare(settings, notices)
-    stated = stated_crashes(settings, span_ps=workload.trace.span_ps, notices=notices)
-    pairing = Pairing(workload.cluster, workload.trace, stated.crashes)
+    stated = stated_faults(settings, span_ps=workload.trace.span_ps, notices=notices)
+    pairing = Pairing(workload.cluster, workload.trace, stated.faults)
     policy = choose_policy(settings.policy, settings, pairing, notices)
     write_notices(notices, quiet=quiet)
     run = pairing.run(policy)
-    document = replay_document(workload, pairing, run, placebo=placebo, faults=stated.faults)
+    document = replay_document(workload, pairing, run, placebo=placebo, faults=stated.mapping)
     if per_request is not None:
         write_per_request(per_request, run.faulty)
     outside = document.get("calibrated_range", {}).get("outside_share", 0)

@@ -60,10 +60,12 @@ def register(app: typer.Typer) -> None:
     "cluster",
     "trace",
     "faults",
+    "recovery",
     "measures",
     "search",
     without=(
         "crash",
+        "fault",
         "faults",
         "fault_days",
         "fault_nodes",

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from lumen_policy.errors import InputError
-from lumen_policy.fault_schedule.schedule import DAY_S, KINDS, SCOPES, FaultSchedule, ScheduledFault
+from lumen_policy.fault_schedule.schedule import DAY_S, FaultSchedule, ScheduledFault
+from lumen_policy.faults import KINDS, SCOPES
 
 __all__ = ["BURST_S", "schedule_figures"]
 
@@ -48,7 +49,6 @@ def schedule_figures(
         "format": schedule.format,
         "faults": len(faults),
         "kinds": _kinds(kinds),
-        "replayable": kinds[("crash", "gpu")],
         "on": "nodes" if schedule.on_nodes else "workers",
         "hit": len(hits),
         "watched": watched,
@@ -71,7 +71,9 @@ def schedule_figures(
 
 
 def _kinds(kinds: Counter[tuple[Any, Any]]) -> dict[str, int]:
-    named = {kind: sum(kinds[(kind, scope)] for scope in SCOPES) for kind in KINDS if kind != "crash"}
+    named = {
+        kind: sum(kinds[(kind, scope)] for scope in (*SCOPES, None)) for kind in KINDS if kind != "crash"
+    }
     crashes = {f"crash of scope {scope}": kinds[("crash", scope)] for scope in SCOPES}
     return {name: count for name, count in (crashes | named).items() if count}
 

@@ -18,7 +18,7 @@ from lumen_policy.trace.source import TraceFile
 
 __all__ = ["COLUMNS", "read_schedule"]
 
-COLUMNS = ("time_s", "worker", "node", "kind", "scope", "duration_s", "factor")
+COLUMNS = ("time_s", "worker", "node", "kind", "scope", "duration_s", "factor", "mode")
 """Columns of a CSV schedule and fields of a JSON fault; ``time_s`` and one of worker, node are needed."""
 
 
@@ -27,9 +27,10 @@ class _JsonFault(msgspec.Struct, forbid_unknown_fields=True):
     worker: int | None = None
     node: str | None = None
     kind: str = "crash"
-    scope: str = "gpu"
+    scope: str | None = None
     duration_s: float | None = None
     factor: float | None = None
+    mode: str | None = None
 
 
 class _JsonSchedule(msgspec.Struct, forbid_unknown_fields=True):
@@ -115,7 +116,7 @@ def _check_header(path: Path, header: list[str]) -> None:
     if unknown or len(set(header)) != len(header) or "time_s" not in header:
         raise InputError(
             f"{path}: columns {', '.join(repr(name[:40]) for name in header[:12])}; a fault schedule has time_s "
-            f"and worker or node, and may have kind, scope, duration_s, factor, each once"
+            f"and worker or node, and may have kind, scope, duration_s, factor, mode, each once"
         )
 
 

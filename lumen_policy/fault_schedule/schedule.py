@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from lumen_policy.errors import InputError
+from lumen_policy.faults import DEFAULT_SCOPES, Kind, Mode, Scope, check_fields
 
-__all__ = ["DAY_S", "KINDS", "SCOPES", "Clock", "FaultSchedule", "Kind", "ScheduledFault", "Scope"]
+__all__ = ["DAY_S", "Clock", "FaultSchedule", "ScheduledFault"]
 
 DAY_S = 86_400.0
 
-Kind = Literal["crash", "slow", "hang", "unreachable", "drain"]
-Scope = Literal["process", "gpu", "node"]
 Clock = Literal["s", "days"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +25,9 @@ class ScheduledFault:
         time_s: start, seconds from the schedule's origin, ≥ 0.
         worker: the worker hit, from 0; None where a node is named.
         node: the node hit; None where a worker is.
-        kind: what happens to it.
-        scope: what of it a crash takes down: the engine process (host memory survives), a GPU, or the node.
-        duration_s: how long until it is mended; infinite where a log does not hold the end, None where it is
-            not stated.
+        kind, scope, mode: as of ``lumen_policy.faults.Fault``; a scope that is not stated is the kind's default.
+        duration_s: of a crash the repair, of a drain the work on the stopped worker, of the others how long;
+            infinite where a log does not hold the end, None where it is not stated.
         factor: of a ``slow`` fault, how many times longer iterations take; None otherwise.
         place: where it stood, for messages.
     """
@@ -40,9 +36,10 @@ class ScheduledFault:
     worker: int | None = None
     node: str | None = None
     kind: Kind = "crash"
-    scope: Scope = "gpu"
+    scope: Scope | None = None
     duration_s: float | None = None
     factor: float | None = None
+    mode: Mode | None = None
     place: str = ""
 
     def __post_init__(self) -> None:
@@ -52,19 +49,18 @@ class ScheduledFault:
             raise InputError(f"{self.place}: a fault hits either a worker or a node, state one of them")
         if self.worker is not None and self.worker < 0:
             raise InputError(f"{self.place}: worker {self.worker} is not a whole number ≥ 0")
-        if self.kind not in KINDS:
-            raise InputError(f"{self.place}: kind {self.kind!r} is not one of {', '.join(KINDS)}")
-        if self.scope not in SCOPES:
-            raise InputError(f"{self.place}: scope {self.scope!r} is not one of {', '.join(SCOPES)}")
-        if self.duration_s is not None and not self.duration_s >= 0:
-            raise InputError(f"{self.place}: duration_s {self.duration_s!r} is not a number ≥ 0")
-        if (self.factor is not None) != (self.kind == "slow") or (
-            self.factor is not None and not (math.isfinite(self.factor) and self.factor > 1)
-        ):
-            raise InputError(
-                f"{self.place}: a slow fault has a factor > 1 and no other fault has one, found "
-                f"kind {self.kind}, factor {self.factor!r}"
+        try:
+            check_fields(
+                self.kind,
+                scope=self.scope,
+                duration_s=self.duration_s,
+                factor=self.factor,
+                mode=self.mode,
             )
+        except InputError as error:
+            raise InputError(f"{self.place}: {error}") from None
+        if self.scope is None:
+            object.__setattr__(self, "scope", DEFAULT_SCOPES.get(self.kind))
 
     @property
     def target(self) -> tuple[int, str]:

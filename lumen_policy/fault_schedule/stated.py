@@ -1,4 +1,4 @@
-"""The crashes that a set-up states: on the command line, or in a file of faults."""
+"""The faults that a set-up states: on the command line, or in a file."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any, cast
 from lumen_policy.errors import InputError
 from lumen_policy.fault_schedule.read import read_schedule
 from lumen_policy.fault_schedule.timeline import NodeChoice, parse_days, timeline
-from lumen_policy.faults import Crash, parse_crashes
+from lumen_policy.faults import Fault, parse_crashes, parse_faults, timeline_of
 from lumen_policy.settings import Settings
 
-__all__ = ["StatedCrashes", "stated_crashes"]
+__all__ = ["StatedFaults", "stated_faults"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatedCrashes:
+class StatedFaults:
     """The timeline of a replay.
 
     Attributes:
-        crashes: in order.
-        faults: how a file of faults became them, for results; None without one.
+        faults: in order.
+        mapping: how a file became them, for results; None without one.
     """
 
-    crashes: tuple[Crash, ...]
-    faults: dict[str, Any] | None = None
+    faults: tuple[Fault, ...]
+    mapping: dict[str, Any] | None = None
 
 
-def stated_crashes(settings: Settings, *, span_ps: int, notices: list[str]) -> StatedCrashes:
-    """The crashes of ``crash`` or of ``faults``.
+def stated_faults(settings: Settings, *, span_ps: int, notices: list[str]) -> StatedFaults:
+    """The faults of ``crash`` and ``fault``, or of ``faults``.
 
     Args:
         settings: checked keys.
@@ -36,12 +36,15 @@ def stated_crashes(settings: Settings, *, span_ps: int, notices: list[str]) -> S
         notices: gets what was dropped and how nodes and time were mapped.
 
     Raises:
-        InputError: both are stated, a text or file that is not readable, a fault that cannot be replayed.
+        InputError: both ways are used, a text or file that is not readable, a fault that cannot be replayed.
     """
     if settings.faults is None:
-        return StatedCrashes(crashes=parse_crashes(settings.crash))
-    if settings.crash:
-        raise InputError("faults and crash exclude each other: write the crashes into the file")
+        return StatedFaults(
+            faults=timeline_of([*parse_crashes(settings.crash), *parse_faults(settings.fault)])
+        )
+    if settings.crash or settings.fault:
+        name = "crash" if settings.crash else "fault"
+        raise InputError(f"faults and {name} exclude each other: write all faults into the file")
     schedule = read_schedule(settings.faults)
     found = timeline(
         schedule,
@@ -57,9 +60,9 @@ def stated_crashes(settings: Settings, *, span_ps: int, notices: list[str]) -> S
         f"{schedule.source}: {count:,} of {found.read:,} faults not replayed: {reason}"
         for reason, count in found.dropped.items()
     ]
-    if any(fault.duration_s for fault in schedule.faults):
+    if schedule.clock == "days":
         notices.append(
-            f"{schedule.source}: durations only tell overlapping faults; a worker is back after the reload of "
-            "the cost model"
+            f"{schedule.source}: the log's durations only tell overlapping faults; repair_s and the reload say "
+            "when a worker is back"
         )
-    return StatedCrashes(crashes=found.crashes, faults=found.describe(schedule))
+    return StatedFaults(faults=found.faults, mapping=found.describe(schedule))

@@ -74,7 +74,7 @@ class FaultModel:
         workers: ≥ 1.
         span_s: length of the schedule.
         mtbf_hours: mean time between faults of a worker, on average over the workers.
-        repair: law of the durations; None leaves them unstated.
+        repair: law of the durations; None leaves them unstated. Process crashes need no repair.
         burst_share: share of the faults that come in bursts.
         burst_workers: workers of a burst: a block of neighbours, its faults spread over two minutes.
         lemons: workers (the first ones) whose single faults are more frequent …
@@ -155,7 +155,7 @@ def draw_schedule(model: FaultModel) -> FaultSchedule:
                 worker=worker,
                 scope="process" if process[index] < model.process_share else "gpu",
                 duration_s=None
-                if model.repair is None
+                if model.repair is None or process[index] < model.process_share
                 else round(model.repair.seconds(repairs[index]), _MICROSECONDS),
                 place=f"synthetic: fault {index}",
             )

@@ -1,4 +1,4 @@
-"""From a schedule to the crashes of a replay: which nodes become workers, which time becomes the trace's."""
+"""From a schedule to the faults of a replay: which nodes become workers, which time becomes the trace's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 from lumen_policy.clock import seconds_to_ps
 from lumen_policy.errors import InputError
 from lumen_policy.fault_schedule.schedule import DAY_S, FaultSchedule, ScheduledFault
-from lumen_policy.faults import Crash
+from lumen_policy.faults import Fault, fault_of
 from lumen_policy.replay.contract import PS_PER_S
 from lumen_policy.replay.draws import draw
 
@@ -25,23 +25,24 @@ NODE_CHOICES: tuple[NodeChoice, ...] = get_args(NodeChoice)
 _OUTSIDE = "outside the window of days"
 _UNMAPPED = "on nodes that are no worker"
 _OVERLAPPING = "while the worker was already faulty"
+_TWICE = "of a kind that hits the worker at the same instant already"
 _LATE = "after the last arrival"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """What of a schedule a replay sees: read = len(crashes) + Σ dropped.
+    """What of a schedule a replay sees: read = len(faults) + Σ dropped.
 
     Attributes:
-        crashes: in order of time and worker.
+        faults: in order.
         read: faults of the schedule.
         dropped: faults that are not replayed, by reason.
-        zero_length: replayed faults that ended at once; they are crashes like others.
+        zero_length: replayed crashes whose repair takes no time; they are crashes like others.
         nodes: node → worker, of the nodes that became workers; empty where the schedule names workers.
         words: one line each on how nodes and time were mapped.
     """
 
-    crashes: tuple[Crash, ...]
+    faults: tuple[Fault, ...]
     read: int
     dropped: dict[str, int]
     zero_length: int
@@ -54,7 +55,7 @@ class Timeline:
             "source": schedule.source,
             "format": schedule.format,
             "read": self.read,
-            "replayed": len(self.crashes),
+            "replayed": len(self.faults),
             "dropped": self.dropped,
             "zero_length": self.zero_length,
             "nodes": self.nodes,
@@ -83,11 +84,12 @@ def timeline(
     watched: int | None = None,
     seed: int = 0,
 ) -> Timeline:
-    """The crashes of a replay.
+    """The faults of a replay.
 
     Time: a schedule in seconds starts with the trace. A log in days is cut to a window, by default all of
-    it, and the window is stretched or compressed onto the trace, first to last arrival. A fault that starts
-    while its worker is still faulty, in the log's time, is no new crash.
+    it, and the window is stretched or compressed onto the trace, first to last arrival. A fault of a log that
+    starts while its worker is still faulty, in the log's time, is no new crash, and the log's durations are
+    left out: they are not the trace's.
 
     Nodes: ``sample`` draws as many nodes as there are workers out of all that were watched; ``worst`` takes
     those with the most faults in the window (ties by name); ``fold`` puts every node of the window onto
@@ -103,9 +105,8 @@ def timeline(
         seed: of the draws.
 
     Raises:
-        InputError: a kind that cannot be replayed, a worker that does not exist, options without meaning.
+        InputError: a worker that does not exist, options without meaning.
     """
-    _refuse_kinds(schedule)
     dropped: dict[str, int] = {}
     faults: Sequence[ScheduledFault] = schedule.faults
     words: list[str] = []
@@ -133,38 +134,52 @@ def timeline(
             raise InputError(
                 f"{fault.place}: worker {fault.worker} does not exist, the {workers} workers are 0 to {workers - 1}"
             )
-    alone = _first_of_overlapping(faults)
-    dropped[_OVERLAPPING] = len(faults) - len(alone)
-    placed: dict[Crash, ScheduledFault] = {}
-    for fault in alone:
-        if schedule.clock == "days":
-            assert days is not None
-            share = (fault.time_s / DAY_S - days[0]) / (days[1] - days[0])
-            time_ps = min(span_ps, round(share * span_ps))
-        else:
-            time_ps = seconds_to_ps(fault.place, fault.time_s)
-        if time_ps > span_ps:
+    if schedule.clock == "days":
+        alone = _first_of_overlapping(faults)
+        dropped[_OVERLAPPING], faults = len(faults) - len(alone), alone
+    placed: dict[tuple[int, int, int], tuple[Fault, ScheduledFault]] = {}
+    for fault in faults:
+        place_ps = _place_ps(fault, schedule, days, span_ps)
+        if place_ps > span_ps:
             dropped[_LATE] = dropped.get(_LATE, 0) + 1
             continue
-        crash = Crash(time_ps=time_ps, worker=fault.worker or 0)
-        if crash in placed:
-            dropped[_OVERLAPPING] += 1
-        placed.setdefault(crash, fault)
+        found = _fault(fault, place_ps, keep_duration=schedule.clock == "s")
+        if found.order in placed:
+            reason = _OVERLAPPING if schedule.clock == "days" else _TWICE
+            dropped[reason] = dropped.get(reason, 0) + 1
+        placed.setdefault(found.order, (found, fault))
     return Timeline(
-        crashes=tuple(sorted(placed)),
+        faults=tuple(placed[order][0] for order in sorted(placed)),
         read=len(schedule.faults),
         dropped={reason: count for reason, count in dropped.items() if count},
-        zero_length=sum(fault.duration_s == 0 for fault in placed.values()),
+        zero_length=sum(fault.kind == "crash" and fault.duration_s == 0 for _, fault in placed.values()),
         nodes=nodes,
         words=tuple(words),
     )
 
 
-def _refuse_kinds(schedule: FaultSchedule) -> None:
-    for fault in schedule.faults:
-        if fault.kind != "crash" or fault.scope != "gpu":
-            what = f"a {fault.kind}" if fault.kind != "crash" else f"a crash of scope {fault.scope}"
-            raise InputError(f"{fault.place}: {what} cannot be replayed yet; a crash of scope gpu can")
+def _place_ps(
+    fault: ScheduledFault, schedule: FaultSchedule, days: tuple[float, float] | None, span_ps: int
+) -> int:
+    """When it starts on the trace's clock."""
+    if schedule.clock == "s":
+        return seconds_to_ps(fault.place, fault.time_s)
+    assert days is not None
+    share = (fault.time_s / DAY_S - days[0]) / (days[1] - days[0])
+    return min(span_ps, round(share * span_ps))
+
+
+def _fault(fault: ScheduledFault, time_ps: int, *, keep_duration: bool) -> Fault:
+    return fault_of(
+        fault.place,
+        time_ps,
+        fault.worker or 0,
+        fault.kind,
+        scope=fault.scope,
+        duration_s=fault.duration_s if keep_duration else None,
+        factor=fault.factor,
+        mode=fault.mode,
+    )
 
 
 def _first_of_overlapping(faults: Sequence[ScheduledFault]) -> list[ScheduledFault]:

@@ -9,7 +9,7 @@ from lumen_policy.errors import InputError
 from lumen_policy.measures.exact import picoseconds
 from lumen_policy.replay.contract import FaultTable
 
-__all__ = ["MeasureOptions", "RecoveryOptions", "default_horizon_ps"]
+__all__ = ["MeasureOptions", "RecoveryOptions", "default_horizon_ps", "longest_reload_ps"]
 
 _SHORTEST_HORIZON_S = 300.0
 _AFTER_RELOAD_S = 180.0
@@ -94,16 +94,20 @@ class MeasureOptions:
             raise InputError(f"horizon_s: found {self.horizon_s!r}, which is less than a picosecond")
 
 
-def default_horizon_ps(faults: FaultTable) -> int:
+def default_horizon_ps(longest_reload_ps: int) -> int:
     """H = max(300 s, longest reload + 180 s).
 
-    A reload lasts from the fault to the rejoin: detection + restart (repair, or a spare) + full load + engine
-    init, with the draft's load and init where the cluster has a draft, whatever the policy's k: H depends on
-    the cluster and its faults alone.
-
     Args:
-        faults: those whose reload can come.
+        longest_reload_ps: from a fault to the rejoin, the draft's load and init included.
+    """
+    return max(picoseconds(_SHORTEST_HORIZON_S), longest_reload_ps + picoseconds(_AFTER_RELOAD_S))
+
+
+def longest_reload_ps(faults: FaultTable) -> int:
+    """The longest reload of a replay's faults, from a fault to the rejoin.
+
+    detection + restart (repair, or a spare) + full load + engine init, with the draft's load and init where the
+    cluster has a draft, whatever the policy's k: H depends on the cluster and its faults alone.
     """
     reload_ps = faults.delay_ps + faults.restart_ps + faults.draft_ps + faults.load_ps + faults.init_ps
-    longest_ps = int(reload_ps.max(initial=0))
-    return max(picoseconds(_SHORTEST_HORIZON_S), longest_ps + picoseconds(_AFTER_RELOAD_S))
+    return int(reload_ps.max(initial=0))

@@ -22,7 +22,7 @@ from lumen_policy.measures.exact import picoseconds, seconds
 from lumen_policy.measures.gaps import gap_distribution
 from lumen_policy.measures.impact import excess_e2e, extra_slo_misses, window_measures
 from lumen_policy.measures.interruptions import Interrupted, interrupted
-from lumen_policy.measures.options import MeasureOptions, default_horizon_ps
+from lumen_policy.measures.options import MeasureOptions, default_horizon_ps, longest_reload_ps
 from lumen_policy.measures.parts import RecoveryParts, recovery_parts
 from lumen_policy.measures.recovery import recovery
 from lumen_policy.measures.saturation import Saturation, saturation
@@ -157,7 +157,9 @@ def _requests(out: ReplayOutput) -> Requests:
 
 def _impact(inp: ReplayInput, out: ReplayOutput, fault_free: ReplayOutput, options: MeasureOptions) -> Impact:
     horizon_ps = (
-        default_horizon_ps(inp.faults) if options.horizon_s is None else picoseconds(options.horizon_s)
+        default_horizon_ps(longest_reload_ps(inp.faults))
+        if options.horizon_s is None
+        else picoseconds(options.horizon_s)
     )
     excess = excess_e2e(inp, out, fault_free, horizon_ps)
     window = window_measures(inp, out, horizon_ps, options)

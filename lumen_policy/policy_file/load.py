@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from cost_models.serving_costs import PAGE_TOKENS
 from lumen_policy.cluster import NO_DRAFT, Cluster
 from lumen_policy.errors import InputError
+from lumen_policy.faults import Fault, Scope
 from lumen_policy.policies.spec import RecoveryPolicy
 from lumen_policy.policy_file.document import Lengths, PolicyDocument, recovery_policy
 from lumen_policy.policy_file.reader import read_policy
@@ -63,7 +65,7 @@ class ExportedPolicy:
             ("draft model", metadata.draft_model, draft),
             ("hardware", metadata.hardware, cluster.hardware.name),
             ("GPUs per worker", metadata.gpus_per_worker, cluster.settings.tp),
-            ("checkpoint bytes per worker", budget, round(cluster.settings.checkpoint_budget_gb * 10**9)),
+            ("checkpoint bytes per worker", budget, cluster.budget_bytes),
         ):
             if tuned != here:
                 yield f"tuned for {name} {tuned}, here {here}"
@@ -97,12 +99,12 @@ def load_policy_file(path: str | Path) -> ExportedPolicy:
 
 
 def reload_s(cluster: Cluster, *, draft: bool = False) -> float:
-    """Detection to rejoin of a worker, with the draft's load and init where it drafts."""
-    costs = cluster.costs
-    reload_ps = costs.restart_ps + costs.full_load_ps + costs.engine_init_ps
-    if draft and cluster.draft is not None:
-        reload_ps += costs.draft_load_ps + costs.draft_init_ps
-    return reload_ps / PS_PER_S
+    """Detection to rejoin after a scenario's crash, with the draft's load and init where it drafts."""
+    reload = cluster.fault_columns.reload
+    crash = Fault(time_ps=0, worker=0, scope=cast("Scope", cluster.settings.victim_scope))
+    parts = reload.parts(crash)
+    reload_ps = reload.before_ps(crash) + parts.restart_ps + parts.load_ps + parts.init_ps
+    return (reload_ps + (parts.draft_ps if draft else 0)) / PS_PER_S
 
 
 def lengths_of(tokens: IntArray) -> Lengths:

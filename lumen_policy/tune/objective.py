@@ -118,7 +118,7 @@ class _Runner:
         """Build a scenario and run it without its crash; checkpoints cost no time, so any policy will do."""
         plan = self._plan
         scenario = plan.build(number)
-        inputs = plan.cluster.replay_input(scenario.trace, crashes=(), policy=policy, scenario=number)
+        inputs = plan.cluster.replay_input(scenario.trace, faults=(), policy=policy, scenario=number)
         inputs = replace(inputs, snapshot_ps=np.zeros(0, np.int64))
         output, cpu_s = _replay(inputs)
         load = mean_load(inputs, output)
@@ -162,9 +162,9 @@ class _Runner:
 
     def _inputs(self, number: int, policy: RecoveryPolicy) -> ReplayInput:
         scenario = self._scenarios[number]
-        return self._plan.cluster.replay_input(
-            scenario.trace, crashes=scenario.crashes, policy=policy, scenario=number
-        )
+        cluster = self._plan.cluster
+        faults = cluster.with_false_alarms(scenario.faults, span_ps=scenario.trace.span_ps, scenario=number)
+        return cluster.replay_input(scenario.trace, faults=faults, policy=policy, scenario=number)
 
 
 def _replay(inputs: ReplayInput) -> tuple[ReplayOutput, float]:

@@ -126,7 +126,7 @@ def policy_document(result: TuneResult) -> PolicyDocument | None:
             seed=study.settings.seed,
             toolkit_version=__version__,
         ),
-        spec=spec_of(policy, checkpoint_bytes_per_worker=round(study.settings.checkpoint_budget_gb * 10**9)),
+        spec=spec_of(policy, checkpoint_bytes_per_worker=cluster.budget_bytes),
         evidence=Evidence(
             source="simulated",
             objective="excess_e2e_request_s",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lumen_policy.clock import seconds_to_ps
 from lumen_policy.cluster import Cluster
 from lumen_policy.errors import InputError
-from lumen_policy.faults import Crash
+from lumen_policy.faults import Fault, Scope
 from lumen_policy.replay.contract import PS_PER_S
 from lumen_policy.replay.draws import draw
 from lumen_policy.trace.table import Trace
@@ -32,12 +32,12 @@ class Scenario:
         number: keys every draw of the scenario; odd for tuning, even for validation, so that more scenarios
             of one kind change none of the others.
         trace: warm-up + H of requests at the load.
-        crashes: at the end of the warm-up.
+        faults: the crashes at the end of the warm-up.
     """
 
     number: int
     trace: Trace
-    crashes: tuple[Crash, ...]
+    faults: tuple[Fault, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +53,7 @@ class ScenarioPlan:
         victims: workers that crash together.
         victim_choice: ``any`` of them, or a ``rack``: the 1st, 2nd, … block of so many neighbours (the last
             may overlap the one before it).
+        victim_scope: what of them the crash takes down.
     """
 
     cluster: Cluster
@@ -63,6 +64,7 @@ class ScenarioPlan:
     warmup_ps: int
     victims: int
     victim_choice: str = "any"
+    victim_scope: Scope = "gpu"
 
     def number(self, kind: str, index: int) -> int:
         """The scenario number of the index-th (from 0) scenario of a kind."""
@@ -74,8 +76,11 @@ class ScenarioPlan:
         key = self.cluster.scenario_key(number)
         copies = superpose(source, self.rate_per_s, key, period_ps=self.segment_ps)
         trace = segment(copies, 0, self.warmup_ps + self.cluster.horizon_ps)
-        crashes = [Crash(time_ps=self.warmup_ps, worker=worker) for worker in self._victims(key)]
-        return Scenario(number=number, trace=trace, crashes=tuple(crashes))
+        faults = [
+            Fault(time_ps=self.warmup_ps, worker=worker, scope=self.victim_scope)
+            for worker in self._victims(key)
+        ]
+        return Scenario(number=number, trace=trace, faults=tuple(faults))
 
     def _victims(self, key: int) -> list[int]:
         workers = self.cluster.workers
@@ -95,6 +100,7 @@ def plan_scenarios(
     warmup_s: float,
     victims: int,
     victim_choice: str = "any",
+    victim_scope: Scope = "gpu",
 ) -> ScenarioPlan:
     """Cut the source into two equal segments, for tuning and validation, with an embargo of H between them.
 
@@ -105,6 +111,7 @@ def plan_scenarios(
         warmup_s: > 0, warm-up before the crash.
         victims: workers that crash together, at most all.
         victim_choice: ``any``, or ``rack`` for a block of neighbours.
+        victim_scope: what of them the crash takes down.
 
     Raises:
         InputError: the trace spans less than 2 · (warm-up + H) + H, or more victims than workers.
@@ -131,4 +138,5 @@ def plan_scenarios(
         warmup_ps=warmup_ps,
         victims=victims,
         victim_choice=victim_choice,
+        victim_scope=victim_scope,
     )

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from cost_models.serving_costs import PAGE_TOKENS
 from lumen_policy.capacity import Capacity, capacity
 from lumen_policy.cluster import Cluster, resolve_cluster
 from lumen_policy.errors import InputError
+from lumen_policy.faults import Scope
 from lumen_policy.policies.fixed_checkpointing import fixed_checkpointing
 from lumen_policy.policies.lumen import DEFAULT_K, default_alpha, default_theta, lumen
 from lumen_policy.policies.spec import NEVER, RecoveryPolicy
@@ -156,6 +157,7 @@ def prepare_study(settings: Settings, notices: list[str]) -> Study:
         warmup_s=settings.warmup_s,
         victims=settings.victims,
         victim_choice=settings.victim_choice,
+        victim_scope=cast("Scope", settings.victim_scope),
     )
     k_max = K_MAX
     if cluster.draft is None or not settings.assist:
@@ -353,10 +355,9 @@ def _refuse_searched(settings: Settings) -> None:
             raise InputError(f"{name}: tune needs lumen's load-aware {name}; leave it on")
     if settings.policy != "lumen":
         raise InputError(f"policy: tune searches lumen's parameters, {settings.policy!r} has none")
-    if settings.crash:
-        raise InputError("crash: tune draws its own crashes; leave it out (victims, warmup_s)")
-    if settings.faults is not None:
-        raise InputError("faults: tune draws its own crashes; leave it out (victims, warmup_s)")
+    for name in ("crash", "fault", "faults"):
+        if getattr(settings, name):
+            raise InputError(f"{name}: tune draws its own crashes; leave it out (victims, warmup_s)")
     if settings.rate_scale is not None:
         raise InputError("rate_scale: tune reaches its load by superposing copies; use load")
 

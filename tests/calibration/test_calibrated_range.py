@@ -104,7 +104,7 @@ def test_close_to_a_count_of_every_iteration(monkeypatch: pytest.MonkeyPatch) ->
     stated = settings_from({"workers": 2, "limit": 60, "rate_scale": 3.0})
     workload = prepare(stated, [])
     policy = choose_policy("stop_and_restart", stated, Pairing(workload.cluster, workload.trace, ()), [])
-    inp = workload.cluster.replay_input(workload.trace, crashes=(), policy=policy)
+    inp = workload.cluster.replay_input(workload.trace, faults=(), policy=policy)
     monkeypatch.setattr(IterationCosts, "duration_ps", recorded)
     output = replay(inp)
     counted = np.array(iterations, dtype=float)

@@ -53,7 +53,7 @@ def test_replay_reads_the_lesser_keys(run: Run, tmp_path: Path) -> None:
     cluster = ran.document["cluster"]
     assert cluster["checkpoint_budget_pages"] == 3 * 10**9 // (16 * 262144)
     assert cluster["slo_ttft_s"] == 0.5
-    assert [(crash["time_s"], crash["worker"]) for crash in cluster["crashes"]] == [(2.0, 1)]
+    assert [(crash["time_s"], crash["worker"]) for crash in cluster["faults"]] == [(2.0, 1)]
 
 
 def test_docs_hold_the_defaults() -> None:

@@ -14,7 +14,7 @@ LOG = Path(__file__).resolve().parents[2] / "traces/faults.json"
 
 def test_a_file_replays_as_its_crashes_do(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "faults.csv"
-    path.write_text("time_s,worker,duration_s\n3.5,1,0\n3.5,2,60\n5,2,1\n9999,0,\n")
+    path.write_text("time_s,worker,duration_s\n3.5,1,0\n3.5,2,\n3.5,2,1\n9999,0,\n")
     stated = run("replay", *SMALL, "--crash", "3.5:1,2", "--json").document
     ran = run("replay", *SMALL, "--faults", path, "--json")
     document = ran.document
@@ -23,9 +23,11 @@ def test_a_file_replays_as_its_crashes_do(run: Run, tmp_path: Path) -> None:
     assert stated["faults"] is None
     faults = document["faults"]
     assert (faults["read"], faults["replayed"], faults["zero_length"]) == (4, 2, 1)
-    assert faults["dropped"] == {"after the last arrival": 1, "while the worker was already faulty": 1}
+    assert faults["dropped"] == {
+        "after the last arrival": 1,
+        "of a kind that hits the worker at the same instant already": 1,
+    }
     assert "1 of 4 faults not replayed: after the last arrival" in ran.err
-    assert "durations only tell" in ran.err
     shown = run("replay", *SMALL, "--faults", path).out
     assert "4 read = 2 replayed (1 of zero length) + dropped: 1" in shown
     compared = run("compare", *SMALL, "--faults", path, "--json").document
@@ -41,6 +43,7 @@ def test_a_log_in_days_says_how_it_was_mapped(run: Run) -> None:
     assert len(faults["mapping"]) == 2
     for line in faults["mapping"]:
         assert line in ran.err
+    assert "durations only tell" in ran.err
     assert set(faults["nodes"].values()) <= {0, 1, 2}
     if faults["replayed"] > 8:
         shown = run("replay", *SMALL, "--faults", LOG, "--fault-nodes", "fold", "--fault-days", "0:30").out
@@ -51,7 +54,11 @@ BAD = {
     "both": (("replay", *SMALL, "--faults", LOG, "--crash", "1:1"), "exclude each other"),
     "absent": (("replay", *SMALL, "--faults", "absent.csv"), "no such file"),
     "window of a schedule": (("replay", *SMALL, "--faults", "FILE", "--fault-days", "0:1"), "seconds"),
-    "kind": (("replay", *SMALL, "--faults", "DRAIN"), "line 2: a drain cannot be replayed yet"),
+    "kind": (("replay", *SMALL, "--faults", "DRAIN"), "line 2: duration_s -1.0"),
+    "fault and file": (("replay", *SMALL, "--faults", LOG, "--fault", "hang@1:1"), "exclude each other"),
+    "fault of no worker": (("replay", *SMALL, "--fault", "hang@1:9"), "hang: worker 9 does not exist"),
+    "fault twice": (("replay", *SMALL, "--fault", "crash@1:1", "--crash", "1:1"), "twice"),
+    "scenarios and fault": (("compare", *SMALL, "--fault", "hang@1:1", "--scenarios", "3"), "fault"),
     "worker": (("replay", *SMALL, "--workers", "1", "--faults", "FILE"), "worker 1 does not exist"),
     "scenarios": (("compare", *SMALL, "--faults", LOG, "--scenarios", "3"), "faults"),
     "ablation": (("compare", *SMALL, "--faults", LOG, "--ablate"), "faults"),
@@ -67,7 +74,7 @@ BAD = {
 def test_one_line_and_exit_2(case: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("FILE").write_text("time_s,worker\n1,1\n")
-    Path("DRAIN").write_text("time_s,worker,kind\n1,1,drain\n")
+    Path("DRAIN").write_text("time_s,worker,kind,duration_s\n1,1,drain,-1\n")
     arguments, expected = BAD[case]
     ran = run(*arguments)
     assert (ran.code, ran.out) == (2, ""), ran.err

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from lumen_policy.errors import InputError
 from lumen_policy.fault_schedule.figures import schedule_figures
 from lumen_policy.fault_schedule.read import read_schedule
-from lumen_policy.fault_schedule.schedule import KINDS, SCOPES, FaultSchedule, ScheduledFault
+from lumen_policy.fault_schedule.schedule import FaultSchedule, ScheduledFault
 from lumen_policy.fault_schedule.write import write_schedule
+from lumen_policy.faults import DEFAULT_SCOPES, KINDS, MODES, SCOPES
 from tests.conftest import shared_path
 
 
@@ -23,21 +24,28 @@ def faults(*, on_nodes: bool) -> st.SearchStrategy[ScheduledFault]:
     @st.composite
     def fault(draw: st.DrawFn) -> ScheduledFault:
         kind = draw(st.sampled_from(KINDS))
+        scope = draw(st.sampled_from([None, *SCOPES])) if kind in DEFAULT_SCOPES else None
+        lengths = st.decimals("0.001", 900_000, places=3).map(float)
+        if kind not in ("slow", "unreachable", "false_alarm"):
+            lengths = st.one_of(st.none(), lengths)
+        if kind == "crash" and scope == "process":
+            lengths = st.none()
         return ScheduledFault(
             time_s=draw(times),
             worker=None if on_nodes else draw(st.integers(0, 9)),
             node=draw(st.sampled_from(["a", "b-1", "rack 2"])) if on_nodes else None,
             kind=kind,
-            scope=draw(st.sampled_from(SCOPES)),
-            duration_s=draw(st.one_of(st.none(), times)),
+            scope=scope,
+            duration_s=draw(lengths),
             factor=draw(st.floats(1.01, 9)) if kind == "slow" else None,
+            mode=draw(st.sampled_from(MODES)) if kind == "drain" else None,
         )
 
     return fault()
 
 
 def plain(schedule: FaultSchedule) -> list[tuple[object, ...]]:
-    names = ("time_s", "worker", "node", "kind", "scope", "duration_s", "factor")
+    names = ("time_s", "worker", "node", "kind", "scope", "duration_s", "factor", "mode")
     return sorted(str([getattr(fault, name) for name in names]) for fault in schedule.faults)
 
 
@@ -89,7 +97,18 @@ CSV = {
     "unknown scope": ("time_s,worker,scope\n1,0,rack\n", "'rack'"),
     "negative duration": ("time_s,worker,duration_s\n1,0,-5\n", "-5.0"),
     "factor of a crash": ("time_s,worker,factor\n1,0,2\n", "factor 2.0"),
-    "slow without factor": ("time_s,worker,kind\n1,0,slow\n", "factor None"),
+    "slow without factor": ("time_s,worker,kind,duration_s\n1,0,slow,9\n", "factor None"),
+    "slow without end": ("time_s,worker,kind,factor\n1,0,slow,2\n", "duration_s is missing"),
+    "unreachable without end": ("time_s,worker,kind\n1,0,unreachable\n", "duration_s is missing"),
+    "alarm of a moment": ("time_s,worker,kind,duration_s\n1,0,false_alarm,0\n", "> 0"),
+    "endless drain": ("time_s,worker,kind,duration_s\n1,0,drain,inf\n", "11 days"),
+    "repair of a process": ("time_s,worker,scope,duration_s\n1,0,process,9\n", "has no repair"),
+    "scope of a slow fault": (
+        "time_s,worker,kind,scope,factor,duration_s\n1,0,slow,gpu,2,9\n",
+        "scope 'gpu'",
+    ),
+    "mode of a crash": ("time_s,worker,mode\n1,0,migrate\n", "mode 'migrate'"),
+    "unknown mode": ("time_s,worker,kind,mode\n1,0,drain,run\n", "mode 'run'"),
     "cell too many": ("time_s,worker\n1,0,9\n", "3 cells"),
     "header alone": ("time_s,worker\n", "no fault"),
     "quote without end": ('time_s,worker\n"1,0\n', "line"),

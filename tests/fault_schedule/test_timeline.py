@@ -1,4 +1,4 @@
-"""From schedule to crashes: nothing lost uncounted, overlaps and windows by hand."""
+"""From schedule to faults: nothing lost uncounted, overlaps and windows by hand."""
 
 from __future__ import annotations
 
@@ -34,29 +34,64 @@ def in_days(*rows: tuple[float, str, float]) -> FaultSchedule:
 
 
 def crashes(found: Timeline) -> list[tuple[float, int]]:
-    return [(crash.time_s, crash.worker) for crash in found.crashes]
+    return [(crash.time_s, crash.worker) for crash in found.faults]
 
 
 def test_overlaps_by_hand() -> None:
-    """Worker 0:  |=10──────30|        20 starts inside, and reaches to 50: |=20────────50|
-                                        40 starts inside what 20 prolonged;  50 starts when all have ended.
-    Worker 1:  three faults without length at 5: one crash; another at 6.
+    """Of a log, node a:  |=10──────30|        20 starts inside, and reaches to 50: |=20────────50|
+                                                40 starts inside what 20 prolonged;  50 starts when all have ended.
+    Node b:  three faults without length at 5: one crash; another at 6.
     """
     found = timeline(
-        on_workers(
-            (10, 0, 20), (20, 0, 30), (40, 0, 1), (50, 0, 5), (5, 1, 0), (5, 1, None), (5, 1, 0), (6, 1, 0)
-        ),
+        in_days((10, "a", 20), (20, "a", 30), (40, "a", 1), (50, "a", 5), *((5, "b", 0),) * 3, (6, "b", 0)),
         workers=2,
         span_ps=100 * S,
+        days=(0.0, 100.0),
+        choice="worst",
     )
     assert crashes(found) == [(5, 1), (6, 1), (10, 0), (50, 0)]
     assert found.dropped == {"while the worker was already faulty": 4}
     assert found.zero_length == 2
 
 
-def test_a_fault_without_an_end_is_the_last() -> None:
-    found = timeline(on_workers((10, 0, math.inf), (20, 0, 1), (20, 1, 1)), workers=2, span_ps=100 * S)
+def test_a_logged_fault_without_an_end_is_the_last() -> None:
+    found = timeline(
+        in_days((10, "a", math.inf), (20, "a", 1), (20, "b", 1)),
+        workers=2,
+        span_ps=100 * S,
+        days=(0.0, 100.0),
+        choice="worst",
+    )
     assert crashes(found) == [(10, 0), (20, 1)]
+    assert {fault.duration_ps for fault in found.faults} == {None}
+
+
+def test_a_schedule_keeps_overlaps_and_drops_doubles() -> None:
+    """Of one kind, worker and instant the first stays; everything else is replayed, however it overlaps."""
+    rows = (
+        {"time_s": 10, "duration_s": 20},
+        {"time_s": 10, "duration_s": 5},
+        {"time_s": 20},
+        {"time_s": 20, "kind": "slow", "factor": 1.5, "duration_s": 9},
+        {"time_s": 20, "kind": "unreachable", "duration_s": 3},
+        {"time_s": 20, "kind": "false_alarm", "duration_s": 4},
+        {"time_s": 20, "kind": "drain"},
+        {"time_s": 20, "kind": "drain", "mode": "migrate"},
+    )
+    schedule = FaultSchedule.of(
+        (ScheduledFault(worker=0, **row) for row in rows), source="made", format="schedule"
+    )
+    found = timeline(schedule, workers=1, span_ps=100 * S)
+    assert [(fault.time_s, fault.code.name, fault.duration_ps) for fault in found.faults] == [
+        (10, "CRASH", 20 * S),
+        (20, "CRASH", None),
+        (20, "UNREACHABLE", 3 * S),
+        (20, "SLOW", 9 * S),
+        (20, "DRAIN", None),
+        (20, "MIGRATE", None),
+    ]
+    assert found.dropped == {"of a kind that hits the worker at the same instant already": 2}
+    assert found.faults[3].factor_ppm == 1_500_000
 
 
 def test_after_the_last_arrival() -> None:
@@ -96,7 +131,7 @@ def test_a_sample_keeps_the_rate_of_a_node() -> None:
     """
     log = in_days(*((1 + node / 100, f"node-{node}", 0) for node in range(10)))
     counts = [
-        len(timeline(log, workers=20, span_ps=100 * S, watched=100, seed=seed).crashes) for seed in range(300)
+        len(timeline(log, workers=20, span_ps=100 * S, watched=100, seed=seed).faults) for seed in range(300)
     ]
     deviation = math.sqrt(20 * 0.1 * 0.9 * 80 / 99 / 300)
     assert abs(sum(counts) / 300 - 2) < 4 * deviation
@@ -124,28 +159,11 @@ def test_every_fault_is_replayed_or_counted(
         choice=choice,
         watched=50 if choice == "sample" else None,
     )
-    assert found.read == len(rows) == len(found.crashes) + sum(found.dropped.values())
-    assert all(0 <= crash.time_ps <= 1000 * S and crash.worker < workers for crash in found.crashes)
-    assert list(found.crashes) == sorted(set(found.crashes))
+    assert found.read == len(rows) == len(found.faults) + sum(found.dropped.values())
+    assert all(0 <= crash.time_ps <= 1000 * S and crash.worker < workers for crash in found.faults)
+    orders = [fault.order for fault in found.faults]
+    assert orders == sorted(set(orders))
     assert all(count > 0 for count in found.dropped.values())
-
-
-@pytest.mark.parametrize("kind", ["slow", "hang", "unreachable", "drain"])
-def test_other_kinds_are_refused_in_one_line(kind: Any) -> None:
-    fault = ScheduledFault(
-        time_s=1.0, worker=0, kind=kind, factor=2.0 if kind == "slow" else None, place="f.csv: line 2"
-    )
-    schedule = FaultSchedule.of([fault], source="f.csv", format="schedule")
-    with pytest.raises(InputError, match=f"f.csv: line 2: a {kind} cannot be replayed yet"):
-        timeline(schedule, workers=1, span_ps=9 * S)
-
-
-@pytest.mark.parametrize("scope", ["process", "node"])
-def test_other_crashes_are_refused_in_one_line(scope: Any) -> None:
-    fault = ScheduledFault(time_s=1.0, worker=0, scope=scope, place="f.csv: line 2")
-    schedule = FaultSchedule.of([fault], source="f.csv", format="schedule")
-    with pytest.raises(InputError, match=f"line 2: a crash of scope {scope} cannot be replayed yet"):
-        timeline(schedule, workers=1, span_ps=9 * S)
 
 
 def test_options_without_meaning_are_refused() -> None:

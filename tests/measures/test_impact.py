@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lumen_policy.errors import InputError, ReplayError
 from lumen_policy.measures.impact import affected_requests, excess_e2e, window_measures
-from lumen_policy.measures.options import MeasureOptions, default_horizon_ps
+from lumen_policy.measures.options import MeasureOptions, default_horizon_ps, longest_reload_ps
 from lumen_policy.measures.times import request_times
 from lumen_policy.replay.contract import NONE, PS_PER_S, FaultTable, ReplayInput, ReplayOutput, Status
 
@@ -182,8 +182,8 @@ def test_default_horizon() -> None:
         (200, True, 393),
     ):
         inp = replay_input([0], crashes=[(0, 0)], reload_s=reload_s, draft=draft)
-        assert default_horizon_ps(inp.faults) == expected_s * S
-    assert default_horizon_ps(FaultTable.none()) == 300 * S
+        assert default_horizon_ps(longest_reload_ps(inp.faults)) == expected_s * S
+    assert default_horizon_ps(longest_reload_ps(FaultTable.none())) == 300 * S
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])

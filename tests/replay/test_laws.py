@@ -234,7 +234,7 @@ class TestCrashes:
         keys = {"workers": 8, "kv_pages": 4000, "detection_s": 1.5}
         cluster = resolve_cluster(settings_from(keys), longest_tokens=longest_tokens(trace), notices=[])
         crashes = parse_crashes(["40:0,1,2", "90:5", "130:5", "200:0,1,2,3,4,5,6,7"])
-        inputs = cluster.replay_input(trace, crashes=crashes, policy=policy)
+        inputs = cluster.replay_input(trace, faults=crashes, policy=policy)
         output = replay(inputs)
         check_conservation(inputs, output)
         assert output.counters["gateway_waited"] > 0

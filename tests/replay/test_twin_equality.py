@@ -116,7 +116,7 @@ def on_real_costs(trace: Trace, policy: RecoveryPolicy, **changes: object) -> Re
     keys = {"workers": 4, "detection_s": 2.0, "kv_pages": 600, **changes}
     cluster = resolve_cluster(settings_from(keys), longest_tokens=longest_tokens(trace), notices=[])
     crashes = parse_crashes(["20:1,2", "40:3"])
-    inputs = cluster.replay_input(trace, crashes=crashes, policy=policy)
+    inputs = cluster.replay_input(trace, faults=crashes, policy=policy)
     inputs = replace(inputs, snapshot_ps=inputs.snapshot_ps[:20])
     output = replay(inputs)
     assert compare(output, twin(inputs)) == []

@@ -64,7 +64,7 @@ def test_inputs_carry_the_set_up() -> None:
     resolved = cluster(workers=3, detection_s=1.5, seed=7, router="least_kv", scheduler="prefill_first")
     crashes = parse_crashes(["4:2", "2:0"])
     policy = lumen(alpha="0.01", theta="9", k=3)
-    inputs = resolved.replay_input(trace, crashes=crashes, policy=policy)
+    inputs = resolved.replay_input(trace, faults=crashes, policy=policy)
     assert list(inputs.faults.ps) == [2 * S, 4 * S]
     assert list(inputs.faults.worker) == [0, 2]
     assert list(inputs.faults.delay_ps) == [15 * S // 10] * 2
@@ -73,10 +73,10 @@ def test_inputs_carry_the_set_up() -> None:
     assert inputs.snapshot_ps[0] == 0
     assert set(np.diff(inputs.snapshot_ps)) == {5 * S}
     assert inputs.snapshot_ps[-1] > trace.span_ps + resolved.horizon_ps - 5 * S
-    other = resolved.replay_input(trace, crashes=crashes, policy=policy, scenario=1)
+    other = resolved.replay_input(trace, faults=crashes, policy=policy, scenario=1)
     assert other.seed != inputs.seed
     with pytest.raises(InputError, match="draft"):
-        cluster(draft="none").replay_input(trace, crashes=(), policy=policy)
+        cluster(draft="none").replay_input(trace, faults=(), policy=policy)
 
 
 @given(st.lists(st.integers(0, 10**15), min_size=10, max_size=60, unique=True))

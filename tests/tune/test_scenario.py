@@ -43,7 +43,7 @@ def test_a_scenario_depends_on_its_number_alone() -> None:
     for number in few.tuning:
         one, other = few.plan.build(number), many.plan.build(number)
         assert one.trace.digest() == other.trace.digest()
-        assert one.crashes == other.crashes
+        assert one.faults == other.faults
     digests = {many.plan.build(number).trace.digest() for number in (*many.tuning, *many.validation)}
     assert len(digests) == 14
 
@@ -54,15 +54,15 @@ def test_rate_crash_and_victims() -> None:
     built = [study.plan.build(number) for number in study.tuning]
     requests = sum(len(scenario.trace) for scenario in built)
     assert requests / (24 * 60) == pytest.approx(study.plan.rate_per_s, rel=0.1)
-    assert {crash.time_ps for scenario in built for crash in scenario.crashes} == {20 * PS}
-    assert {crash.worker for scenario in built for crash in scenario.crashes} == {0, 1, 2}
-    assert all(len(scenario.crashes) == 1 for scenario in built)
+    assert {crash.time_ps for scenario in built for crash in scenario.faults} == {20 * PS}
+    assert {crash.worker for scenario in built for crash in scenario.faults} == {0, 1, 2}
+    assert all(len(scenario.faults) == 1 for scenario in built)
     two = small_study(victims=2)
     for number in two.tuning:
-        workers = [crash.worker for crash in two.plan.build(number).crashes]
+        workers = [crash.worker for crash in two.plan.build(number).faults]
         assert len(set(workers)) == 2
         # one victim more keeps the first: victims are ranked by draws of their own
-        assert small_study().plan.build(number).crashes[0].worker in workers
+        assert small_study().plan.build(number).faults[0].worker in workers
 
 
 def test_a_rack_is_a_block_of_neighbours() -> None:
@@ -70,7 +70,7 @@ def test_a_rack_is_a_block_of_neighbours() -> None:
     for workers, racks in ((4, {(0, 1), (2, 3)}), (3, {(0, 1), (1, 2)})):
         study = small_study(workers=workers, victims=2, victim_choice="rack", scenarios=24)
         built = [study.plan.build(number) for number in study.tuning]
-        assert {tuple(crash.worker for crash in scenario.crashes) for scenario in built} == racks
+        assert {tuple(crash.worker for crash in scenario.faults) for scenario in built} == racks
 
 
 def test_observations_cover_the_survivors() -> None:
