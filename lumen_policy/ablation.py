@@ -1,4 +1,4 @@
-"""Which of LUMEN's mechanisms is worth what: all subsets of the three beside the two baselines."""
+"""Which of LUMEN's mechanisms is worth what: all subsets of the three beside the three baselines."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import msgspec
 from lumen_policy.comparison import Contender
 from lumen_policy.errors import InputError
 from lumen_policy.policies.fixed_checkpointing import fixed_checkpointing
+from lumen_policy.policies.remote_store import remote_store
 from lumen_policy.policies.spec import RecoveryPolicy
 from lumen_policy.policies.stop_and_restart import stop_and_restart
 from lumen_policy.scenario_comparison import scenario_sections
@@ -23,7 +24,7 @@ from lumen_policy.workload import Workload
 __all__ = ["BASELINES", "MECHANISMS", "ablate", "ablation_contenders"]
 
 MECHANISMS = ("placement", "routing", "assist")
-BASELINES = ("stop_and_restart", "fixed_checkpointing")
+BASELINES = ("stop_and_restart", "fixed_checkpointing", "remote_store")
 _SUBSETS = tuple(
     frozenset(subset) for size in range(len(MECHANISMS) + 1) for subset in combinations(MECHANISMS, size)
 )
@@ -31,7 +32,7 @@ _ALL = frozenset(MECHANISMS)
 
 
 def ablation_contenders(full: RecoveryPolicy, notices: list[str]) -> tuple[Contender, ...]:
-    """Both baselines and the eight subsets, the whole policy last; its parameters stay in every subset.
+    """The baselines and the eight subsets, the whole policy last; its parameters stay in every subset.
 
     Args:
         full: LUMEN, or an exported policy, with load-aware placement and routing.
@@ -48,7 +49,7 @@ def ablation_contenders(full: RecoveryPolicy, notices: list[str]) -> tuple[Conte
             )
     if full.k == 0:
         notices.append("k = 0: nothing is drafted, so the rows with assist equal those without")
-    baselines = (stop_and_restart(), fixed_checkpointing())
+    baselines = (stop_and_restart(), fixed_checkpointing(), remote_store())
     return (
         *(Contender(label=policy.name, policy=policy) for policy in baselines),
         *(Contender(label=_label(subset), policy=_subset(full, subset)) for subset in _SUBSETS),

@@ -120,7 +120,7 @@ class Cluster:
             router=int(Router[self.settings.router.upper()]),
             faults=self.fault_columns.table(faults, key),
             policy=policy.codes(budget_pages=self.budget_pages),
-            rules=self.rules,
+            rules=replace(self.rules, second_replica=False) if policy.placement == "store" else self.rules,
             acceptance_threshold=self.acceptance.thresholds(),
             expected_tokens=self.acceptance.expected_tokens(policy.k),
             seed=key,

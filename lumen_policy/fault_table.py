@@ -68,11 +68,7 @@ class FaultColumns:
         length_ps = 0 if fault.kind == "crash" else fault.duration_ps
         if length_ps is None:
             length_ps = NONE if fault.kind == "hang" else 0
-        restart_ps = draft_ps = load_ps = init_ps = 0
-        if fault.scope is not None:
-            parts = self.reload.parts(fault)
-            restart_ps = self.reload.before_ps(fault) + parts.restart_ps
-            draft_ps, load_ps, init_ps = parts.draft_ps, parts.load_ps, parts.init_ps
+        parts = self.reload.parts(fault)
         return (
             fault.time_ps,
             fault.worker,
@@ -82,8 +78,8 @@ class FaultColumns:
             FULL_SPEED_PPM if fault.factor_ppm is None else fault.factor_ppm,
             int(fault.scope == "process" and fault.kind in ("crash", "hang")),
             refusals,
-            restart_ps,
-            draft_ps,
-            load_ps,
-            init_ps,
+            self.reload.before_ps(fault) + parts.restart_ps,
+            parts.draft_ps,
+            parts.load_ps,
+            parts.init_ps,
         )

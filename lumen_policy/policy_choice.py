@@ -20,6 +20,7 @@ from lumen_policy.policies.lumen import (
     default_theta,
     lumen,
 )
+from lumen_policy.policies.remote_store import remote_store
 from lumen_policy.policies.spec import NEVER, RecoveryPolicy
 from lumen_policy.policies.stop_and_restart import stop_and_restart
 from lumen_policy.policies.weights import decimal_text, parse_weight, scaled_weights
@@ -27,10 +28,12 @@ from lumen_policy.setting_key import near_match
 from lumen_policy.settings import Settings
 from lumen_policy.trace.table import Trace
 
-__all__ = ["LUMEN", "POLICY_NAMES", "choose_policy", "default_lumen", "mean_request_pages"]
+__all__ = ["COMPARED", "LUMEN", "POLICY_NAMES", "choose_policy", "default_lumen", "mean_request_pages"]
 
 LUMEN = "lumen"
-POLICY_NAMES = ("stop_and_restart", "fixed_checkpointing", LUMEN)
+POLICY_NAMES = ("stop_and_restart", "fixed_checkpointing", "remote_store", LUMEN)
+COMPARED = ("stop_and_restart", "fixed_checkpointing", LUMEN)
+"""Policies that are compared unless others are named."""
 _PARAMETERS = ("alpha", "beta", "theta", "tau", "k")
 _SWITCHES = ("guard", "placement", "routing", "assist")
 
@@ -58,6 +61,8 @@ def choose_policy(
         policy = stop_and_restart()
     elif name == "fixed_checkpointing":
         policy = fixed_checkpointing()
+    elif name == "remote_store":
+        policy = remote_store()
     elif name.endswith(".json") or Path(name).is_file():
         policy = _from_file(name, pairing, notices)
     else:

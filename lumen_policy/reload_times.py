@@ -33,15 +33,15 @@ class ReloadTimes:
     spare_ps: int | None
 
     def parts(self, fault: Fault) -> ReloadParts:
-        """The parts of a fault's reload."""
-        return self.process if fault.scope == "process" else self.hardware
+        """The parts of a fault's reload; those of a process where there is none to do."""
+        return self.hardware if fault.scope in ("gpu", "node") else self.process
 
     def before_ps(self, fault: Fault) -> int:
         """From detection to the process restart: the repair or the spare, whichever is sooner.
 
-        0 for a process, which needs no repair, and for a drain, whose work is done before its reload.
+        0 for a process, which needs no repair, for what loses nothing, and for a drain, whose work is done before its reload.
         """
-        if fault.scope == "process" or fault.kind == "drain":
+        if fault.scope not in ("gpu", "node") or fault.kind == "drain":
             return 0
         stated = fault.duration_ps if fault.kind == "crash" else None
         repair_ps = self.repair_ps if stated is None else stated

@@ -32,7 +32,7 @@ Ablate = Annotated[
     bool,
     typer.Option(
         "--ablate",
-        help="The eight subsets of LUMEN's mechanisms (or of one --policy FILE) beside the two baselines, "
+        help="The eight subsets of LUMEN's mechanisms (or of one --policy FILE) beside the three baselines, "
         "over --scenarios (default 16).",
     ),
 ]
@@ -97,14 +97,14 @@ def _over_faults(
     from lumen_policy.comparison import choose_contenders, compare_faults
     from lumen_policy.fault_schedule.stated import stated_faults
     from lumen_policy.paired import Pairing
-    from lumen_policy.policy_choice import POLICY_NAMES
+    from lumen_policy.policy_choice import COMPARED
     from lumen_policy.workload import prepare
 
     notices: list[str] = []
     workload = prepare(settings, notices)
     stated = stated_faults(settings, span_ps=workload.trace.span_ps, notices=notices)
     pairing = Pairing(workload.cluster, workload.trace, stated.faults)
-    contenders = choose_contenders(policies or POLICY_NAMES, settings, pairing, notices)
+    contenders = choose_contenders(policies or COMPARED, settings, pairing, notices)
     write_notices(notices, quiet=quiet)
     return compare_faults(workload, pairing, contenders, placebo=placebo, faults=stated.mapping)
 
@@ -115,7 +115,7 @@ def _over_scenarios(
     from lumen_policy.cli.report import write_notices
     from lumen_policy.comparison import choose_contenders
     from lumen_policy.paired import Pairing
-    from lumen_policy.policy_choice import POLICY_NAMES
+    from lumen_policy.policy_choice import COMPARED
     from lumen_policy.scenario_comparison import compare_scenarios
     from lumen_policy.scenario_runs import checked_count, scenario_plan
     from lumen_policy.workload import prepare
@@ -126,7 +126,7 @@ def _over_scenarios(
     workload = prepare(settings, notices)
     plan = scenario_plan(workload)
     pairing = Pairing(workload.cluster, workload.trace, ())
-    contenders = choose_contenders(policies or POLICY_NAMES, settings, pairing, notices)
+    contenders = choose_contenders(policies or COMPARED, settings, pairing, notices)
     write_notices(notices, quiet=quiet)
     return compare_scenarios(workload, plan, contenders, count, placebo=placebo)
 

@@ -12,18 +12,24 @@ from lumen_policy.replay.contract import Placement, PolicyCodes, Routing
 
 __all__ = ["INFINITE", "NEVER", "PlacementName", "RecoveryPolicy", "RoutingName"]
 
-PlacementName = Literal["off", "ring", "load_aware"]
-RoutingName = Literal["shortest_queue", "holder", "load_aware"]
+PlacementName = Literal["off", "ring", "load_aware", "store"]
+RoutingName = Literal["shortest_queue", "holder", "load_aware", "anywhere"]
 
 INFINITE = "inf"
 NEVER = "never"
 _INT64_MAX = 2**63 - 1
 
-_PLACEMENT = {"off": Placement.OFF, "ring": Placement.RING, "load_aware": Placement.LOAD_AWARE}
+_PLACEMENT = {
+    "off": Placement.OFF,
+    "ring": Placement.RING,
+    "load_aware": Placement.LOAD_AWARE,
+    "store": Placement.STORE,
+}
 _ROUTING = {
     "shortest_queue": Routing.SHORTEST_QUEUE,
     "holder": Routing.HOLDER,
     "load_aware": Routing.LOAD_AWARE,
+    "anywhere": Routing.ANYWHERE,
 }
 
 
@@ -33,8 +39,10 @@ class RecoveryPolicy:
 
     Attributes:
         name: for print-outs; two policies of equal content behave alike whatever their names.
-        placement: ``off`` no checkpoints; ``ring`` next live worker; ``load_aware`` argmin L.
-        routing: of interrupted requests: ``shortest_queue`` and recompute; ``holder`` always; ``load_aware`` (θ, τ).
+        placement: ``off`` no checkpoints; ``ring`` next live worker; ``load_aware`` argmin L; ``store`` a store
+            beside the workers.
+        routing: of interrupted requests: ``shortest_queue`` and recompute; ``holder`` always; ``load_aware`` (θ, τ);
+            ``anywhere`` the shortest queue, to restore there over the network.
         alpha, beta: placement weight per page and weight per queued request, decimal text, ≥ 0, not both 0.
         theta: L up to which the holder is preferred: decimal text, ``inf`` or ``never``.
         tau: saved tokens above which the holder is preferred whatever its load: an int ≥ 0 or ``inf``.
@@ -57,6 +65,11 @@ class RecoveryPolicy:
             raise InputError(f"placement: {self.placement!r} is not one of {', '.join(_PLACEMENT)}")
         if self.routing not in _ROUTING:
             raise InputError(f"routing: {self.routing!r} is not one of {', '.join(_ROUTING)}")
+        if self.placement == "store" and self.routing in ("holder", "load_aware"):
+            raise InputError(
+                f"routing: {self.routing!r} follows a holder, and with placement store there is none; allowed: "
+                "anywhere, shortest_queue"
+            )
         alpha, beta = parse_weight("alpha", self.alpha), parse_weight("beta", self.beta)
         if alpha == 0 and beta == 0:
             raise InputError("alpha and beta are both 0: at least one must be positive")

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from lumen_policy.policies.spec import PlacementName, RecoveryPolicy, RoutingName
+from lumen_policy.errors import InputError
+from lumen_policy.policies.spec import RecoveryPolicy
 
 __all__ = [
     "API_VERSION",
@@ -52,7 +53,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Where checkpoints go and what a worker's load is: L = alpha · pages held + beta · Q."""
 
     mechanism: Annotated[
-        PlacementName, Meta(description="off, ring (next live worker) or load_aware (argmin L)")
+        Literal["off", "ring", "load_aware"],
+        Meta(description="off, ring (next live worker) or load_aware (argmin L)"),
     ]
     alpha_per_page: Annotated[
         str, _weight("α: weight in L of one 16-token checkpoint page held, as decimal text")
@@ -78,7 +80,8 @@ class Routing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Where an interrupted request goes: its holder if L ≤ theta or saved tokens > tau, else argmin L."""
 
     mechanism: Annotated[
-        RoutingName, Meta(description="shortest_queue, holder (always) or load_aware (theta, tau)")
+        Literal["shortest_queue", "holder", "load_aware"],
+        Meta(description="shortest_queue, holder (always) or load_aware (theta, tau)"),
     ]
     theta_load: Annotated[
         str,
@@ -225,7 +228,13 @@ class PolicyDocument(
 
 
 def spec_of(policy: RecoveryPolicy, *, checkpoint_bytes_per_worker: int) -> Spec:
-    """The document part that carries a policy; `recovery_policy` gives the same policy back."""
+    """The document part that carries a policy; `recovery_policy` gives the same policy back.
+
+    Raises:
+        InputError: a policy with a store, which no document carries.
+    """
+    if policy.placement == "store" or policy.routing == "anywhere":
+        raise InputError(f"policy: {policy.name} keeps its copies in a store, and a policy file carries none")
     return Spec(
         placement=Placement(
             mechanism=policy.placement, alpha_per_page=policy.alpha, beta_per_request=policy.beta

@@ -80,7 +80,7 @@ def test_strata_part_the_scenarios_by_load(run: Run, tmp_path: Path) -> None:
 
 
 def test_ablation(run: Run, tmp_path: Path) -> None:
-    """Eight subsets and two baselines; none is fixed_checkpointing request for request; the worth of a
+    """Eight subsets and three baselines; none is fixed_checkpointing request for request; the worth of a
     mechanism is the mean over its four pairs; the words follow the intervals.
     """
     config = tmp_path / "short.toml"
@@ -88,8 +88,8 @@ def test_ablation(run: Run, tmp_path: Path) -> None:
     arguments = (*SCENARIOS, "--config", config, "--ablate", "--victims", "2", "--victim-choice", "rack")
     document = run("compare", *arguments, "--json").document
     labels = [entry["label"] for entry in document["policies"]]
-    assert labels[:3] == ["stop_and_restart", "fixed_checkpointing", "none"]
-    assert len(set(labels)) == 10
+    assert labels[:4] == ["stop_and_restart", "fixed_checkpointing", "remote_store", "none"]
+    assert len(set(labels)) == 11
     means = {entry["label"]: entry["excess_e2e_request_s"]["mean_s"] for entry in document["policies"]}
     by_label = {entry["label"]: entry for entry in document["policies"]}
     for label in ("none", "fixed_checkpointing"):
@@ -109,7 +109,7 @@ def test_ablation(run: Run, tmp_path: Path) -> None:
     for entry in document["mechanisms"]:
         saved = [means[off] - means[on] for off, on in pairs[entry["mechanism"]]]
         assert entry["saves_request_s"]["mean_s"] == pytest.approx(sum(saved) / 4, abs=1e-9)
-    assert len(document["against"]) == 16
+    assert len(document["against"]) == 24
     for entry in document["against"]:
         saved = means[entry["against"]] - means[entry["policy"]]
         assert entry["saves_request_s"]["mean_s"] == pytest.approx(saved, abs=1e-9)
@@ -135,7 +135,7 @@ def test_an_ablation_takes_one_whole_policy_apart(run: Run, tmp_path: Path, poli
     arguments = (*SCENARIOS, "--config", config, "--ablate", "--quiet")
     document = run("compare", *arguments, "--policy", path, "--json").document
     assert document["policies"][-1]["policy"]["k"] == 3
-    for policy in ("stop_and_restart", "fixed_checkpointing"):
+    for policy in ("stop_and_restart", "fixed_checkpointing", "remote_store"):
         refused = run("compare", *arguments, "--policy", policy)
         assert (refused.code, refused.err.count("\n")) == (2, 1)
         assert "placement" in refused.err

@@ -16,7 +16,10 @@ from lumen_policy.errors import InputError
 from lumen_policy.faults import parse_crashes
 from lumen_policy.paired import Pairing
 from lumen_policy.policies.lumen import lumen
+from lumen_policy.policies.spec import RecoveryPolicy
 from lumen_policy.policy_choice import choose_policy, mean_request_pages
+from lumen_policy.policy_file.document import spec_of
+from lumen_policy.replay.contract import Placement, Routing
 from lumen_policy.settings import settings_from
 from lumen_policy.trace.synthetic import built_in_trace
 
@@ -105,3 +108,21 @@ def test_default_alpha_makes_a_full_copy_weigh_one_request() -> None:
         "lumen", settings_from({"theta": "5", "draft": "none"}), Pairing(cluster(draft="none"), trace, ()), []
     )
     assert without.k == 0
+
+
+def test_remote_store_is_known_by_name_and_takes_no_parameters() -> None:
+    trace = built_in_trace(requests=80)
+    resolved = cluster(second_replica=True)
+    pairing = Pairing(resolved, trace, ())
+    policy = choose_policy("remote_store", settings_from({}), pairing, [])
+    inputs = resolved.replay_input(trace, faults=(), policy=policy)
+    assert (inputs.policy.placement, inputs.policy.routing) == (Placement.STORE, Routing.ANYWHERE)
+    assert not inputs.rules.second_replica, "a store has one copy"
+    assert len(inputs.costs.transfers.store_restore_ps) > 1
+    with pytest.raises(InputError, match="takes no parameters"):
+        choose_policy("remote_store", settings_from({"alpha": "1"}), pairing, [])
+    with pytest.raises(InputError, match="carries none"):
+        spec_of(policy, checkpoint_bytes_per_worker=1)
+    for routing in ("holder", "load_aware"):
+        with pytest.raises(InputError, match="follows a holder"):
+            RecoveryPolicy(name="x", placement="store", routing=routing)  # type: ignore[arg-type]

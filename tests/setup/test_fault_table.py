@@ -82,11 +82,10 @@ def test_other_kinds() -> None:
     reload = cluster(reload_path="weight_cache").fault_columns.reload
     process, hardware = reload.process.load_ps, reload.hardware.load_ps
     assert process < hardware
-    assert found.load_ps.tolist() == [process, hardware, 0, 0, hardware, process, 0]
+    assert found.load_ps.tolist() == [process, hardware, process, process, hardware, process, process]
     restart = reload.hardware.restart_ps
-    assert found.restart_ps.tolist() == [
-        restart, restart + 50 * S, 0, 0, restart, restart, 0
-    ], "a drain's work is its length, a process needs no repair"  # fmt: skip
+    restarts = [restart, restart + 50 * S, *[restart] * 5]
+    assert found.restart_ps.tolist() == restarts, "a drain's work is its length, a process needs no repair"
 
 
 def test_refused_connections_are_those_of_a_node_that_lives() -> None:
