@@ -39,7 +39,8 @@ class ReloadTimes:
     def before_ps(self, fault: Fault) -> int:
         """From detection to the process restart: the repair or the spare, whichever is sooner.
 
-        0 for a process, which needs no repair, for what loses nothing, and for a drain, whose work is done before its reload.
+        0 for a process, which needs no repair, for what loses nothing, and for a drain, whose work comes before
+        its reload.
         """
         if fault.scope not in ("gpu", "node") or fault.kind == "drain":
             return 0

@@ -123,6 +123,11 @@ def _averages(scored: Sequence[Scored]) -> dict[str, Any]:
         "censored": sum(impact.censored for impact in impacts),
         "no_impact": sum(impact.no_impact for impact in impacts),
         "binding": {name: sum(impact.binding.resource == name for impact in impacts) for name in RESOURCES},
+        "preemptions": _mean([float(one.summary.handling.preemptions) for one in scored]),
+        "refused_sends": _mean([float(one.summary.handling.refused_sends) for one in scored]),
+        "evictions": _mean([float(one.summary.traffic.evictions) for one in scored]),
+        "egress_wait_s": max(one.summary.traffic.egress_wait_s for one in scored),
+        "ingress_wait_s": max(one.summary.traffic.ingress_wait_s for one in scored),
         "operator": targets_section(
             coverage=_mean([one.summary.checkpoint.coverage for one in scored]),
             holder_balance=_mean([one.summary.checkpoint.holder_balance for one in scored]),

@@ -222,12 +222,51 @@ def _mechanism_lines(document: Mapping[str, Any]) -> list[str]:
             f"{number(impact['restored_bytes'] / 1e9, 2)} GB restored, "
             f"{impact['recomputed_tokens']:,} tokens recomputed"
         )
+        lines += _traffic_lines(document)
+    lines += _handling_lines(document["handling"])
     if document["policy"]["k"]:
         lines.append(
             f"assist    {number(assist['seconds'], 1)} s of drafted passes, "
             f"{number(assist['tokens_per_pass'], 2)} tokens a pass, {share(assist['vetoed'])} vetoed"
         )
     return lines
+
+
+def _traffic_lines(document: Mapping[str, Any]) -> list[str]:
+    """Checkpoint traffic, where not all of it simply arrived."""
+    traffic = document["traffic"]
+    fates = [
+        f"{share(traffic[f'{fate}_tokens'] / traffic['sent_tokens'])} {words}"
+        for fate, words in (("refused", "without room"), ("lost", "lost under way"), ("evicted", "evicted"))
+        if traffic[f"{fate}_tokens"]
+    ]
+    waits = max(traffic["egress_wait_s"], traffic["ingress_wait_s"])
+    if not fates and not waits:
+        return []
+    line = f"traffic   {number(traffic['sent_bytes'] / 1e9, 2)} GB sent; {', '.join(fates) or 'all arrived'}"
+    if waits:
+        line += (
+            f"; longest wait for the server's link {number(traffic['egress_wait_s'])} s, for the holder's "
+            f"{number(traffic['ingress_wait_s'])} s"
+        )
+    return [line]
+
+
+_HANDLED = (
+    ("ignored_faults", "faults of workers that were down"),
+    ("refused_sends", "refused sends"),
+    ("migrated", "migrated requests"),
+    ("remote_restores", "remote restores"),
+    ("failed_restores", "failed restores"),
+    ("partial_restores", "partial restores"),
+    ("regenerated_tokens", "tokens decoded again"),
+)
+
+
+def _handling_lines(handling: Mapping[str, Any]) -> list[str]:
+    """Counts of what is rare, where it happened."""
+    counted = [f"{handling[name]:,} {words}" for name, words in _HANDLED if handling[name]]
+    return [f"handling  {', '.join(counted)}"] if counted else []
 
 
 def print_settings(settings: Settings) -> None:

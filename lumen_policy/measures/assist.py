@@ -19,12 +19,18 @@ class Assist:
         seconds: total duration of drafted passes.
         vetoed: passes the guard refused / (those + drafted passes).
         acceptance: accepted / drafted tokens; drafts after a rejection count as drafted.
+        draft_busy_s: the drafters' work: drafting and draft prefill.
+        retargets: times a drafter left its target for another one.
+        ping_pong_passes: passes that overlapped with the drafting for the other half.
     """
 
     tokens_per_pass: float | None
     seconds: float
     vetoed: float | None
     acceptance: float | None
+    draft_busy_s: float
+    retargets: int
+    ping_pong_passes: int
 
 
 def assist(out: ReplayOutput) -> Assist:
@@ -36,6 +42,9 @@ def assist(out: ReplayOutput) -> Assist:
         seconds=seconds(counters["assisted_ps"]),
         vetoed=_ratio(vetoed, vetoed + drafted),
         acceptance=_ratio(counters["accepted_tokens"], counters["drafted_tokens"]),
+        draft_busy_s=seconds(counters["draft_busy_ps"]),
+        retargets=counters["retargets"],
+        ping_pong_passes=counters["ping_pong_passes"],
     )
 
 

@@ -20,6 +20,7 @@ from lumen_policy.measures.distributions import (
 )
 from lumen_policy.measures.exact import picoseconds, seconds
 from lumen_policy.measures.gaps import gap_distribution
+from lumen_policy.measures.handling import Handling, handling
 from lumen_policy.measures.impact import excess_e2e, extra_slo_misses, window_measures
 from lumen_policy.measures.interruptions import Interrupted, interrupted
 from lumen_policy.measures.options import MeasureOptions, default_horizon_ps, longest_reload_ps
@@ -27,6 +28,7 @@ from lumen_policy.measures.parts import RecoveryParts, recovery_parts
 from lumen_policy.measures.recovery import recovery
 from lumen_policy.measures.saturation import Saturation, saturation
 from lumen_policy.measures.times import request_times
+from lumen_policy.measures.traffic import Traffic, traffic
 from lumen_policy.replay.contract import ReplayInput, ReplayOutput, Status
 
 __all__ = ["Impact", "ReplaySummary", "Requests", "summarise"]
@@ -94,6 +96,8 @@ class ReplaySummary:
     interrupted: Interrupted
     impact: Impact | None
     checkpoint: Checkpoint
+    traffic: Traffic
+    handling: Handling
     assist: Assist
     saturation: Saturation
 
@@ -136,6 +140,8 @@ def summarise(
         interrupted=interrupted(inp, out),
         impact=_impact(inp, out, fault_free, options) if len(inp.faults) else None,
         checkpoint=checkpoint(inp, out, fault_free),
+        traffic=traffic(inp, out),
+        handling=handling(inp, out),
         assist=assist(out),
         saturation=saturation(inp, fault_free),
     )

@@ -157,10 +157,13 @@ def test_assist_figures() -> None:
         "verified_sequences": 24,
         "verified_tokens": 60,
         "assisted_ps": 3 * S // 2,
+        "draft_busy_ps": S // 4,
+        "retargets": 2,
+        "ping_pong_passes": 5,
     }
     found = assist(replay_output(inp, [1], [2], counters=counters))
-    assert dataclasses.astuple(found) == (2.5, 1.5, 0.2, 0.75)
-    assert dataclasses.astuple(assist(replay_output(inp, [1], [2]))) == (None, 0.0, None, None)
+    assert dataclasses.astuple(found) == (2.5, 1.5, 0.2, 0.75, 0.25, 2, 5)
+    assert dataclasses.astuple(assist(replay_output(inp, [1], [2]))) == (None, 0.0, None, None, 0.0, 0, 0)
 
 
 def no_nan(value: str) -> Any:
