@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ACCEPTANCE", "DETECTION", "ROUTER", "SCENARIO", "draw"]
+__all__ = ["ACCEPTANCE", "DETECTION", "RESTORE", "ROUTER", "SCENARIO", "draw"]
 
 ACCEPTANCE = 1
 """Draft acceptance: (request, output index of the drafted token, 0-based)."""
@@ -12,6 +12,8 @@ DETECTION = 3
 """Phase of the health check in `hang` detection: (crash index, 0)."""
 SCENARIO = 4
 """Scenario construction: (scenario, position)."""
+RESTORE = 5
+"""Whether a restore fails: (request, its interruptions so far)."""
 
 _MASK = (1 << 64) - 1
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from lumen_policy.replay.draws import RESTORE
 from lumen_policy.replay.kernel.checkpoints import follow, freeze, make_explicit, release_old
+from lumen_policy.replay.kernel.decisions import draw
 from lumen_policy.replay.kernel.decoding import join_decode, leave_decode, settle_decode_clock
 from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
 from lumen_policy.replay.kernel.state import (
@@ -19,6 +21,8 @@ from lumen_policy.replay.kernel.state import (
     RESTORES,
     RESTORING,
     RESTORINGS,
+    SITTING_OUT,
+    VERIFIED,
 )
 from lumen_policy.replay.kernel.stretch import look
 from lumen_policy.replay.kernel.structures import heap_remove, tree_update
@@ -40,12 +44,18 @@ def end_restore(s: Any, i: int, t: int) -> None:
     s.by_worker[NEXT_RESTORE, i] = s.requests[s.batches[RESTORINGS, i, 0]].until if w.restoring > 0 else FAR
     tree_update(s.trees[RESTORES], s.by_worker[NEXT_RESTORE], i)
     q = s.requests[r]
-    q.kv = q.old_saved
-    q.restored += q.old_saved
-    g.restores += 1
-    g.restored_bytes_tokens += q.old_saved
-    if q.high < q.kv:
-        q.high = q.kv
+    q.kv = 0
+    if draw(g.seed, RESTORE, r, q.interruptions) < g.restore_failure:
+        g.failed_restores += 1
+    else:
+        q.kv = q.old_saved
+        q.restored += q.old_saved
+        g.restores += 1
+        g.restored_bytes_tokens += q.old_saved
+        if q.old_holder != i:
+            g.remote_restores += 1
+        if q.high < q.kv:
+            q.high = q.kv
     release_old(s, r, t)
     q.state = RESTORED
     s.batches[PREFILLS, i, w.prefilling] = r
@@ -57,6 +67,7 @@ def end_restore(s: Any, i: int, t: int) -> None:
 @compile_plain
 def _take_restored(s: Any, i: int) -> None:
     """Requests whose restore ended take their place: in decode if one token is left to compute, else in prefill."""
+    g = s.g[0]
     w = s.workers[i]
     kept = 0
     for j in range(w.prefilling):
@@ -67,7 +78,7 @@ def _take_restored(s: Any, i: int) -> None:
             q.odd = 1
             w.odd += 1
             w.irregular = 1
-            if q.holder >= 0:
+            if g.slotted == 0 and q.holder >= 0:
                 make_explicit(s, r)
             continue
         q.state = PREFILL
@@ -79,6 +90,26 @@ def _take_restored(s: Any, i: int) -> None:
         kept += 1
     w.prefilling = kept
     w.restored = 0
+
+
+@compile_plain
+def _begin_restore(s: Any, i: int, r: int, t: int) -> None:
+    """Reserve the links that a restore needs."""
+    g = s.g[0]
+    w = s.workers[i]
+    q = s.requests[r]
+    pages = q.old_saved >> 4
+    if q.old_holder == i:
+        q.until = max(t, w.link_free) + s.tables[g.at_restore + pages]
+    elif q.old_holder == g.workers:
+        q.until = max(t, w.link_free, g.store_free) + s.tables[g.at_store_restore + pages]
+        g.store_free = q.until
+    else:
+        source = s.workers[q.old_holder]
+        q.until = max(t, w.link_free, source.nic_free) + s.tables[g.at_remote_restore + pages]
+        source.nic_free = q.until
+    w.link_free = q.until
+    q.state = RESTORING
 
 
 @compile_inline
@@ -104,10 +135,7 @@ def admit(s: Any, i: int, t: int) -> None:
         q.order = g.order
         g.order += 1
         if q.old_saved >= 0:
-            begin = max(t, w.link_free)
-            q.until = begin + s.tables[g.at_restore + (q.old_saved >> 4)]
-            w.link_free = q.until
-            q.state = RESTORING
+            _begin_restore(s, i, r, t)
             s.batches[RESTORINGS, i, w.restoring] = r
             w.restoring += 1
             if w.restoring == 1:
@@ -190,10 +218,12 @@ def take_pages(s: Any, i: int, drafts: int, t: int) -> None:
             q = s.requests[s.batches[COMPLETIONS, i, j] & 0xFFFFFFFF]
             context = q.offset + w.steps
             tokens = context
-            if q.verify != 0:
+            if q.verify == VERIFIED:
                 tokens = min(context + drafts, q.prompt + q.output - 1)
             have = max(q.held_pages, (context + 14) >> 4)
             need = max(have, (tokens + 15) >> 4)
+            if q.verify == SITTING_OUT:
+                need = have
             missing += need - have
             if need > (context + 15) >> 4:
                 ahead = 1
@@ -204,9 +234,11 @@ def take_pages(s: Any, i: int, drafts: int, t: int) -> None:
         q = s.requests[s.batches[COMPLETIONS, i, j] & 0xFFFFFFFF]
         context = q.offset + w.steps
         tokens = context
-        if q.verify != 0:
+        if q.verify == VERIFIED:
             tokens = min(context + drafts, q.prompt + q.output - 1)
-        q.held_pages = max(q.held_pages, (context + 14) >> 4, (tokens + 15) >> 4)
+        q.held_pages = max(q.held_pages, (context + 14) >> 4)
+        if q.verify != SITTING_OUT:
+            q.held_pages = max(q.held_pages, (tokens + 15) >> 4)
     w.used += missing
     w.irregular = ahead
     w.run_pages_done = 1

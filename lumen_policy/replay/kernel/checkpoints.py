@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from lumen_policy.replay.kernel.books import give_back, integrate, refresh_hot
 from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
+from lumen_policy.replay.kernel.links import drop_slots, follow_links, open_slot, take_old_slot
 from lumen_policy.replay.kernel.state import (
     ALIVE,
     CANDIDATES,
@@ -26,6 +28,7 @@ from lumen_policy.replay.kernel.state import (
     HOT_HOLDER,
     KV_TOKENS,
     NO_COPY,
+    PAGES,
     REGULAR,
     SPECIALS,
     STATIC,
@@ -41,34 +44,13 @@ __all__ = [
     "follow",
     "freeze",
     "make_explicit",
-    "refresh_hot",
+    "open_copy",
     "rejoin_regular",
     "release",
     "release_old",
     "settle",
+    "take_old_copy",
 ]
-
-
-@compile_inline
-def _integrate(g: Any, change: int, t: int) -> None:
-    """Add change·(-t) to the integral, split so that nothing overflows."""
-    g.integral_high -= change * (t >> 31)
-    g.integral_low -= change * (t & 0x7FFFFFFF)
-
-
-@compile_inline
-def refresh_hot(s: Any, holder: int) -> None:
-    """Recompute whether an EXPLICIT copy at the holder could grow."""
-    g = s.g[0]
-    hot = (
-        1
-        if s.by_worker[EXPLICIT_AT, holder] > 0
-        and s.by_worker[FREE, holder] > 0
-        and s.by_worker[ALIVE, holder] != 0
-        else 0
-    )
-    g.hot += hot - s.by_worker[HOT_HOLDER, holder]
-    s.by_worker[HOT_HOLDER, holder] = hot
 
 
 @compile_inline
@@ -173,34 +155,60 @@ def freeze(s: Any, r: int) -> None:
 
 
 @compile_inline
-def _give_back(s: Any, holder: int, tokens: int, t: int) -> None:
-    """Free a copy's pages; a dead holder's books stay closed until its detection."""
-    if tokens > 0 and s.by_worker[ALIVE, holder] != 0:
-        s.by_worker[HELD, holder] -= tokens
-        s.by_worker[FREE, holder] += (tokens + 15) >> 4
-        _integrate(s.g[0], -tokens, t)
-        refresh_hot(s, holder)
+def release(s: Any, r: int, kept: int, t: int) -> None:
+    """Drop a request's copies but the one at ``kept`` (-1: none), which becomes its old copy.
 
-
-@compile_inline
-def release(s: Any, r: int, t: int) -> None:
-    """Drop a request's copy; the accounting must have followed up to t - 1 at least."""
+    The accounting must have followed up to t - 1 at least.
+    """
+    if s.g[0].slotted != 0:
+        drop_slots(s, r, kept, t)
+        return
     q = s.requests[r]
     if q.growth != NO_COPY:
         freeze(s, r)
-        _give_back(s, q.holder, q.arrived, t)
+        if q.holder != kept:
+            give_back(s, q.holder, q.arrived, t)
         q.growth = NO_COPY
         q.arrived = 0
+    q.holder = -1
 
 
 @compile_plain
 def release_old(s: Any, r: int, t: int) -> None:
-    """Drop the copy a request was restored from (it lies at its server)."""
+    """Drop the copy a request was to be restored from."""
     q = s.requests[r]
     if q.old_saved >= 0:
-        _give_back(s, q.server, q.old_arrived, t)
+        give_back(s, q.old_holder, q.old_arrived, t)
         q.old_saved = -1
         q.old_arrived = 0
+
+
+@compile_plain
+def take_old_copy(s: Any, r: int) -> None:
+    """An interrupted request that had not restored yet: its old copy is its copy again, the new one held nothing."""
+    q = s.requests[r]
+    if q.old_saved < 0:
+        return
+    if s.g[0].slotted != 0:
+        take_old_slot(s, r)
+    else:
+        q.holder = q.old_holder
+        q.growth = STATIC
+        q.arrived = q.old_arrived
+    q.old_saved = -1
+    q.old_arrived = 0
+
+
+@compile_inline
+def open_copy(s: Any, r: int, which: int, holder: int, t: int) -> None:
+    """A request has a holder from now on, and nothing there yet."""
+    if s.g[0].slotted != 0:
+        open_slot(s, r, which, holder, t)
+        return
+    q = s.requests[r]
+    q.holder = holder
+    q.growth = NO_COPY
+    q.arrived = 0
 
 
 @compile_plain
@@ -245,7 +253,9 @@ def _advance(globals_: Any, workers: Any, by_worker: Any, copies: Any, trees: An
                 for h in range(count):
                     by_worker[FREE, h] -= copies[i, phase, h]
                     by_worker[HELD, h] += copies[i, TOTAL, h]
-                _integrate(g, w.regular, now)
+                integrate(g, w.regular, now)
+                g.arrived_tokens += w.regular
+                g.sent_tokens += w.regular
         if short:
             by_worker[SYNC_NEXT, i] = now
             tree_update(trees[SYNCS], by_worker[SYNC_NEXT], i)
@@ -260,6 +270,7 @@ def _advance(globals_: Any, workers: Any, by_worker: Any, copies: Any, trees: An
 @compile_inline
 def _transfer(s: Any, r: int, t: int) -> None:
     """Grow one copy to what exists, as far as the holder's pages go."""
+    g = s.g[0]
     q = s.requests[r]
     holder = q.holder
     if s.by_worker[ALIVE, holder] == 0:
@@ -271,15 +282,23 @@ def _transfer(s: Any, r: int, t: int) -> None:
         if not waits:
             s.by_worker[FREE, holder] -= 1
             refresh_hot(s, holder)
+        elif s.by_worker[PAGES, holder] == 0:
+            g.sent_tokens -= 1
+        else:
+            g.refused_tokens += 1
     else:
         existing = q.offset + w.sync_steps - 1
         pages = (q.arrived + 15) >> 4
+        sent = max(0, min(existing, 16 * (pages + s.by_worker[PAGES, holder])) - q.arrived)
+        g.sent_tokens += sent
         grown = min(existing, 16 * (pages + s.by_worker[FREE, holder]))
         change = grown - q.arrived
+        g.refused_tokens += sent - max(change, 0)
         if change > 0:
+            g.arrived_tokens += change
             s.by_worker[HELD, holder] += change
             s.by_worker[FREE, holder] -= ((grown + 15) >> 4) - pages
-            _integrate(s.g[0], change, t)
+            integrate(g, change, t)
             q.arrived = grown
             refresh_hot(s, holder)
         if q.arrived == existing and w.by_number == 0:
@@ -293,7 +312,8 @@ def _transfer(s: Any, r: int, t: int) -> None:
         if refused:
             q.arrived -= 1
             s.by_worker[HELD, holder] -= 1
-            _integrate(s.g[0], -1, t)
+            integrate(g, -1, t)
+            g.arrived_tokens -= 1
 
 
 @compile_plain
@@ -309,7 +329,9 @@ def _take_instant(s: Any, now: int, specials: int) -> None:
         w = s.workers[i]
         if w.sync_decodes > 0:
             if w.regular > 0:
-                _integrate(g, w.regular, now)
+                integrate(g, w.regular, now)
+                g.arrived_tokens += w.regular
+                g.sent_tokens += w.regular
                 for h in range(g.workers):
                     s.by_worker[HELD, h] += s.copies[i, TOTAL, h]
                 r = w.phase_head[w.sync_steps & 15]
@@ -319,6 +341,9 @@ def _take_instant(s: Any, now: int, specials: int) -> None:
                     r = s.requests[r].phase_next
             for j in range(w.explicit):
                 r = s.batches[EXPLICITS, i, j]
+                if s.requests[r].rested != 0:
+                    s.requests[r].rested = 0
+                    continue
                 s.scratch[CANDIDATES, count] = (np.int64(s.requests[r].holder) << 32) | r
                 count += 1
             w.sync_steps += 1
@@ -333,6 +358,8 @@ def _take_instant(s: Any, now: int, specials: int) -> None:
         s.scratch[CANDIDATES, count] = (np.int64(s.requests[r].holder) << 32) | r
         count += 1
     sort_keys(s.scratch[CANDIDATES], count)
+    for h in range(g.workers):
+        s.by_worker[PAGES, h] = s.by_worker[FREE, h]
     for j in range(count):
         _transfer(s, s.scratch[CANDIDATES, j] & 0xFFFFFFFF, now)
 
@@ -341,14 +368,21 @@ def _take_instant(s: Any, now: int, specials: int) -> None:
 def follow(s: Any, t: int) -> None:
     """Bring the accounting up to and including instant t."""
     g = s.g[0]
+    if g.slotted != 0:
+        if g.sync_min <= t or g.link_next <= t:
+            follow_links(s, t)
+        return
     while g.sync_min <= t and not _advance(s.g, s.workers, s.by_worker, s.copies, s.trees, t):
         _take_instant(s, g.sync_min, 0)
 
 
 @compile_inline
 def settle(s: Any, t: int) -> None:
-    """The transfers of instant t, first transfers after a prefill among them."""
+    """The transfers of instant t, those of prefill among them."""
     g = s.g[0]
-    follow(s, t - 1)
-    _take_instant(s, t, g.specials)
+    if g.slotted != 0:
+        follow_links(s, t)
+    else:
+        follow(s, t - 1)
+        _take_instant(s, t, g.specials)
     g.specials = 0

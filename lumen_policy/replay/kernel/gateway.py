@@ -8,7 +8,7 @@ import numpy as np
 
 from lumen_policy.replay.contract import Interruption, Placement, Router, Routing
 from lumen_policy.replay.draws import ROUTER
-from lumen_policy.replay.kernel.checkpoints import follow, release
+from lumen_policy.replay.kernel.checkpoints import follow, make_explicit, open_copy, release, release_old
 from lumen_policy.replay.kernel.decisions import (
     choose_holder,
     draw,
@@ -21,25 +21,35 @@ from lumen_policy.replay.kernel.decisions import (
     round_robin,
     shortest_queue,
 )
+from lumen_policy.replay.kernel.holders import forget_holder, reopen
 from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
+from lumen_policy.replay.kernel.links import move_slot
 from lumen_policy.replay.kernel.state import (
     ALIVE,
+    DECODE,
+    DOMAIN,
     DONE,
     FREE,
+    FREE_SEEN,
     GATEWAY,
     HELD,
+    HELD_SEEN,
     IDLE,
+    KV_SEEN,
     KV_TOKENS,
     LEAP,
     LIVE,
-    NO_COPY,
+    MASK,
     QUEUE,
+    QUEUE_SEEN,
     QUEUED,
+    SILENT,
+    STATIC,
     STRANDED,
 )
-from lumen_policy.replay.kernel.stretch import look
+from lumen_policy.replay.kernel.stretch import existing_tokens, look
 
-__all__ = ["arrive", "flush", "recover"]
+__all__ = ["arrive", "believed_dead", "flush", "lose_nothing", "recover", "replicate_again", "return_to", "see_books"]
 
 _JSQ, _ROBIN, _TWO, _LEAST_KV = (
     int(Router.JSQ),
@@ -47,10 +57,132 @@ _JSQ, _ROBIN, _TWO, _LEAST_KV = (
     int(Router.POWER_OF_TWO),
     int(Router.LEAST_KV),
 )
-_RING, _LOAD_AWARE = int(Placement.RING), int(Placement.LOAD_AWARE)
-_BY_QUEUE, _BY_LOAD = int(Routing.SHORTEST_QUEUE), int(Routing.LOAD_AWARE)
+_RING, _STORE = int(Placement.RING), int(Placement.STORE)
+_BY_QUEUE, _BY_LOAD, _ANYWHERE = int(Routing.SHORTEST_QUEUE), int(Routing.LOAD_AWARE), int(Routing.ANYWHERE)
 _SENT_AFTER_CRASH = int(Interruption.SENT_AFTER_CRASH)
 _HALF = np.uint64(32)
+
+
+@compile_plain
+def _with_slow_starts(s: Any, t: int) -> int:
+    """The row of Q with what slow starts add."""
+    g = s.g[0]
+    if t >= g.ramp_until:
+        return QUEUE
+    whole = g.slow_start_ps >> 20
+    for i in range(g.workers):
+        w = s.workers[i]
+        s.by_worker[QUEUE_SEEN, i] = s.by_worker[QUEUE, i]
+        left = w.ramp_from + g.slow_start_ps - t
+        if w.ramp_queue > 0 and left > 0 and whole > 0:
+            s.by_worker[QUEUE_SEEN, i] += w.ramp_queue * (left >> 20) // whole
+    return QUEUE_SEEN
+
+
+@compile_inline
+def _queue_row(s: Any, t: int) -> int:
+    """The row of by_worker that decisions take as Q."""
+    return QUEUE if t >= s.g[0].ramp_until else _with_slow_starts(s, t)
+
+
+@compile_inline
+def _held_row(g: Any) -> int:
+    return HELD_SEEN if g.report_ps > 0 else HELD
+
+
+@compile_plain
+def _choose_apart(s: Any, r: int, i: int, first: int, need: int, t: int) -> int:
+    """A holder for a request at worker i under what the rules exclude; ``first`` is its first holder, or -1."""
+    g = s.g[0]
+    for h in range(g.workers):
+        domain = s.by_worker[DOMAIN, h]
+        apart = s.by_worker[LIVE, h]
+        if g.anti_affinity != 0 and domain == s.by_worker[DOMAIN, i]:
+            apart = 0
+        if first >= 0 and (h == first or domain == s.by_worker[DOMAIN, first]):
+            apart = 0
+        s.by_worker[MASK, h] = apart
+    if g.placement == _RING:
+        return next_on_ring(i, s.by_worker[MASK])
+    return choose_holder(
+        i,
+        need,
+        s.by_worker[MASK],
+        s.by_worker[FREE_SEEN if g.report_ps > 0 else FREE],
+        s.by_worker[_held_row(g)],
+        s.by_worker[_queue_row(s, t)],
+        g.token_weight,
+        g.request_weight,
+    )
+
+
+@compile_plain
+def choose_copies(s: Any, r: int, i: int, tokens: int, t: int) -> None:
+    """Choose the holders that a request at worker i lacks."""
+    g = s.g[0]
+    q = s.requests[r]
+    follow(s, t)
+    need = 0 if g.eviction != 0 else (tokens + 15) >> 4
+    if g.slotted == 0:
+        holder = _choose_apart(s, r, i, -1, need, t)
+        if holder >= 0:
+            open_copy(s, r, 0, holder, t)
+            q.last_holder = holder
+        return
+    first = s.slots[r * g.replicas].holder
+    if first < 0:
+        first = g.workers if g.placement == _STORE else _choose_apart(s, r, i, -1, need, t)
+        if first >= 0:
+            open_copy(s, r, 0, first, t)
+            q.last_holder = first
+    if g.replicas > 1 and first >= 0 and s.slots[r * 2 + 1].holder < 0:
+        second = _choose_apart(s, r, i, first, need, t)
+        if second >= 0:
+            open_copy(s, r, 1, second, t)
+
+
+@compile_inline
+def _place(s: Any, r: int, i: int, tokens: int, t: int) -> None:
+    g = s.g[0]
+    if g.placement == 0:
+        return
+    if g.slotted != 0 or g.anti_affinity != 0 or g.report_ps > 0 or t < g.ramp_until:
+        choose_copies(s, r, i, tokens, t)
+        return
+    if g.placement == _RING:
+        holder = next_on_ring(i, s.by_worker[LIVE])
+    else:
+        follow(s, t)
+        holder = choose_holder(
+            i,
+            (tokens + 15) >> 4,
+            s.by_worker[LIVE],
+            s.by_worker[FREE],
+            s.by_worker[HELD],
+            s.by_worker[QUEUE],
+            g.token_weight,
+            g.request_weight,
+        )
+    if holder >= 0:
+        open_copy(s, r, 0, holder, t)
+        s.requests[r].last_holder = holder
+
+
+@compile_plain
+def _put_in_front(s: Any, r: int, i: int, t: int) -> None:
+    """To the front of the queue, behind those put there at this instant."""
+    w = s.workers[i]
+    q = s.requests[r]
+    if w.front_at == t and w.front_last >= 0 and w.head >= 0:
+        q.link = s.requests[w.front_last].link
+        s.requests[w.front_last].link = r
+    else:
+        q.link = w.head
+        w.head = r
+    if q.link < 0:
+        w.tail = r
+    w.front_at = t
+    w.front_last = r
 
 
 def _dispatch(s: Any, r: int, i: int, t: int) -> None:
@@ -66,38 +198,28 @@ def _dispatch(s: Any, r: int, i: int, t: int) -> None:
     if s.by_worker[QUEUE, i] > g.peak_queue:
         g.peak_queue = s.by_worker[QUEUE, i]
     s.by_worker[KV_TOKENS, i] += tokens
-    if g.placement != 0:
-        if g.placement == _RING:
-            q.holder = next_on_ring(i, s.by_worker[LIVE])
-        else:
-            follow(s, t)
-            q.holder = choose_holder(
-                i,
-                (tokens + 15) >> 4,
-                s.by_worker[LIVE],
-                s.by_worker[FREE],
-                s.by_worker[HELD],
-                s.by_worker[QUEUE],
-                g.token_weight,
-                g.request_weight,
-            )
-        q.growth = NO_COPY
-        q.arrived = 0
-        if q.holder >= 0:
-            q.last_holder = q.holder
+    s.by_worker[KV_SEEN, i] += tokens
+    _place(s, r, i, tokens, t)
     first = w.head < 0
-    q.link = -1
-    if first:
-        w.head = r
+    if g.front != 0 and q.log >= 0:
+        _put_in_front(s, r, i, t)
+        first = True
     else:
-        s.requests[w.tail].link = r
-    w.tail = r
+        q.link = -1
+        if first:
+            w.head = r
+        else:
+            s.requests[w.tail].link = r
+        w.tail = r
+    q.state = QUEUED
     if s.by_worker[ALIVE, i] == 0:
-        q.state = STRANDED
         q.origin = _SENT_AFTER_CRASH
         g.sent_after_crash += 1
+        if w.life == SILENT:
+            q.late = 1
+        else:
+            q.state = STRANDED
         return
-    q.state = QUEUED
     if w.mode == IDLE or (w.mode == LEAP and first and w.decoding + w.prefilling + w.restoring < g.max_batch):
         look(s, i)
 
@@ -122,11 +244,11 @@ def _wait(s: Any, r: int) -> None:
 
 
 @compile_inline
-def _route(s: Any, r: int, t: int) -> int:
+def _route_once(s: Any, r: int, t: int) -> int:
     """The router's choice for a new request; -1 if no worker is believed live."""
     g = s.g[0]
     if g.router == _JSQ:
-        return shortest_queue(s.by_worker[LIVE], s.by_worker[QUEUE])
+        return shortest_queue(s.by_worker[LIVE], s.by_worker[_queue_row(s, t)])
     if g.router == _ROBIN:
         i = round_robin(s.by_worker[LIVE], g.last_robin)
         if i >= 0:
@@ -135,12 +257,106 @@ def _route(s: Any, r: int, t: int) -> int:
     if g.router == _TWO:
         return power_of_two(
             s.by_worker[LIVE],
-            s.by_worker[QUEUE],
+            s.by_worker[_queue_row(s, t)],
             np.int64(draw(g.seed, ROUTER, r, 0) >> _HALF),
             np.int64(draw(g.seed, ROUTER, r, 1) >> _HALF),
         )
     follow(s, t)
-    return least_kv(s.by_worker[LIVE], s.by_worker[KV_TOKENS])
+    return least_kv(s.by_worker[LIVE], s.by_worker[KV_SEEN if g.report_ps > 0 else KV_TOKENS])
+
+
+@compile_plain
+def believed_dead(s: Any, i: int, t: int) -> None:
+    """The gateway no longer believes in worker i: its books open, what it held is forgotten unless it was kept."""
+    w = s.workers[i]
+    s.by_worker[LIVE, i] = 0
+    w.refuse_left = 0
+    w.tried = 0
+    if w.keeps == 0:
+        forget_holder(s, i)
+    reopen(s, i, t)
+    see_books(s, i)
+
+
+@compile_plain
+def see_books(s: Any, i: int) -> None:
+    """Worker i has nobody's requests, and the gateway knows what it holds."""
+    s.by_worker[HELD_SEEN, i] = s.by_worker[HELD, i]
+    s.by_worker[FREE_SEEN, i] = s.by_worker[FREE, i]
+    s.by_worker[KV_SEEN, i] = 0
+
+
+@compile_plain
+def lose_nothing(s: Any) -> None:
+    """No request has lost a copy yet."""
+    g = s.g[0]
+    for r in range(g.oldest, g.next_arrival):
+        s.requests[r].lost = 0
+
+
+@compile_plain
+def replicate_again(s: Any, t: int) -> None:
+    """Requests that have lost a copy and have a server that is not marked get another."""
+    g = s.g[0]
+    if g.re_replicate == 0 or g.placement == 0:
+        return
+    for r in range(g.oldest, g.next_arrival):
+        q = s.requests[r]
+        if q.lost == 0 or q.state < QUEUED or q.state == DONE or s.workers[q.server].marked != 0:
+            continue
+        if g.replicas > 1 and s.slots[r * 2].holder < 0 and s.slots[r * 2 + 1].holder >= 0:
+            move_slot(s, r * 2 + 1, r * 2)
+        tokens = q.prompt + q.delivered
+        if q.state == DECODE:
+            tokens = existing_tokens(s, r, q.server, t) + 1
+        choose_copies(s, r, q.server, tokens, t)
+        if g.slotted == 0 and q.holder >= 0 and q.state == DECODE:
+            q.growth = STATIC
+            make_explicit(s, r)
+
+
+@compile_plain
+def _refused(s: Any, i: int, t: int) -> None:
+    """Worker i refuses a connection; until the request is routed it counts as not live."""
+    g = s.g[0]
+    w = s.workers[i]
+    g.refused_sends += 1
+    if g.tracking != 0:
+        follow(s, t)
+    w.refuse_left -= 1
+    if w.refuse_left == 0:
+        lose_nothing(s)
+        believed_dead(s, i, t)
+        replicate_again(s, t)
+    else:
+        w.tried = 1
+        s.by_worker[LIVE, i] = 0
+
+
+@compile_plain
+def _believe_again(s: Any) -> None:
+    """Workers that refused this request are believed in for the next one."""
+    for i in range(s.g[0].workers):
+        if s.workers[i].tried != 0:
+            s.workers[i].tried = 0
+            s.by_worker[LIVE, i] = 1
+
+
+@compile_plain
+def _route_elsewhere(s: Any, r: int, i: int, t: int) -> int:
+    while i >= 0 and s.workers[i].refuse_left > 0:
+        _refused(s, i, t)
+        i = _route_once(s, r, t)
+    _believe_again(s)
+    return i
+
+
+@compile_inline
+def _route(s: Any, r: int, t: int) -> int:
+    i = _route_once(s, r, t)
+    if i >= 0 and s.workers[i].refuse_left > 0:
+        return _route_elsewhere(s, r, i, t)
+    return i
 
 
 @compile_inline
@@ -159,61 +375,131 @@ def arrive(s: Any, r: int, t: int) -> None:
 
 
 @compile_plain
+def _candidate(s: Any, r: int) -> tuple[int, int, int]:
+    """Where an interrupted request would restore from: (holder, saved tokens, arrived tokens); -1, 0, 0 if nowhere."""
+    g = s.g[0]
+    q = s.requests[r]
+    holder = -1
+    saved = 0
+    arrived = 0
+    if g.slotted == 0:
+        if q.holder >= 0 and s.by_worker[LIVE, q.holder] != 0:
+            holder = q.holder
+            saved = q.arrived & ~15
+            arrived = q.arrived
+        if g.regenerate != 0:
+            saved = min(saved, (q.prompt - 1) & ~15)
+    else:
+        for c in range(r * g.replicas, (r + 1) * g.replicas):
+            slot = s.slots[c]
+            if slot.holder == g.workers or (slot.holder >= 0 and s.by_worker[LIVE, slot.holder] != 0):
+                tokens = slot.arrived & ~15
+                if g.regenerate != 0:
+                    tokens = min(tokens, (q.prompt - 1) & ~15)
+                if holder < 0 or tokens > saved:
+                    holder = slot.holder
+                    saved = tokens
+                    arrived = slot.arrived
+    return holder, saved, arrived
+
+
+@compile_plain
+def _send(s: Any, r: int, i: int, source: int, saved: int, arrived: int, t: int) -> None:
+    """Dispatch an interrupted request to worker i, to restore from ``source`` or, at -1, to recompute."""
+    q = s.requests[r]
+    record = s.interruptions[q.log]
+    record.redispatch = t
+    record.restored = 1 if source >= 0 else 0
+    release(s, r, source, t)
+    q.old_saved = -1
+    q.old_arrived = 0
+    if source >= 0:
+        q.old_saved = saved
+        q.old_arrived = arrived
+        q.old_holder = source
+        if source != i and s.by_worker[ALIVE, source] == 0:
+            release_old(s, r, t)
+    _dispatch_there(s, r, i, t)
+
+
+@compile_plain
 def recover(s: Any, r: int, t: int) -> None:
     """Send an interrupted request on its way again, by the policy."""
     g = s.g[0]
-    q = s.requests[r]
     if g.tracking != 0:
         follow(s, t)
-    q.old_saved = -1  # an old copy on the worker it comes from is lost with it
-    q.old_arrived = 0
-    holder = q.holder
-    saved = 0
-    believed = 0
-    if holder >= 0:
-        believed = s.by_worker[LIVE, holder]
-        saved = q.arrived & ~15
-    i = -1
-    restore = False
-    if g.routing == _BY_LOAD:
-        load = 0
-        if holder >= 0:
-            load = kv_load(
-                g.token_weight, s.by_worker[HELD, holder], g.request_weight, s.by_worker[QUEUE, holder]
-            )
-        restore = prefer_holder(believed, load, saved, g.theta, g.tau)
-        if not restore:
-            i = least_loaded(
-                s.by_worker[LIVE], s.by_worker[HELD], s.by_worker[QUEUE], g.token_weight, g.request_weight
-            )
-    else:
-        restore = g.routing != _BY_QUEUE and believed != 0 and saved > 0
-        if not restore:
-            i = shortest_queue(s.by_worker[LIVE], s.by_worker[QUEUE])
-    if restore:
-        i = holder
-        q.old_saved = saved
-        q.old_arrived = q.arrived
+    while True:
+        holder, saved, arrived = _candidate(s, r)
+        queue = _queue_row(s, t)
+        held = _held_row(g)
+        i = -1
+        source = -1
+        if g.routing == _BY_LOAD:
+            load = 0
+            if holder >= 0:
+                load = kv_load(
+                    g.token_weight, s.by_worker[held, holder], g.request_weight, s.by_worker[queue, holder]
+                )
+            if prefer_holder(1 if holder >= 0 else 0, load, saved, g.theta, g.tau):
+                i = holder
+                source = holder
+            else:
+                i = least_loaded(
+                    s.by_worker[LIVE], s.by_worker[held], s.by_worker[queue], g.token_weight, g.request_weight
+                )
+                if g.remote_restore != 0 and saved > 0:
+                    source = holder
+        elif g.routing != _BY_QUEUE and g.routing != _ANYWHERE and saved > 0:
+            i = holder
+            source = holder
+        else:
+            i = shortest_queue(s.by_worker[LIVE], s.by_worker[queue])
+            if g.routing == _ANYWHERE and saved > 0:
+                source = holder
+        if i < 0 or s.workers[i].refuse_left == 0:
+            break
+        _refused(s, i, t)
+    _believe_again(s)
     if i < 0:
         _wait(s, r)
-        return
-    if not restore:
-        release(s, r, t)
-    record = s.interruptions[q.log]
-    record.redispatch = t
-    record.restored = 1 if restore else 0
-    _dispatch_there(s, r, i, t)
+    else:
+        _send(s, r, i, source, saved, arrived, t)
+
+
+@compile_plain
+def return_to(s: Any, i: int, t: int) -> None:
+    """Worker i is back: the requests that waited for it are sent to it, in order."""
+    g = s.g[0]
+    w = s.workers[i]
+    if g.tracking != 0:
+        follow(s, t)
+    while w.wait_head >= 0:
+        r = w.wait_head
+        w.wait_head = s.requests[r].link
+        holder, saved, arrived = _candidate(s, r)
+        source = -1
+        if saved > 0 and (holder == i or g.routing == _ANYWHERE or g.remote_restore != 0):
+            source = holder
+        _send(s, r, i, source, saved, arrived, t)
+    w.wait_tail = -1
 
 
 @compile_plain
 def flush(s: Any, t: int) -> None:
     """Workers are back: the gateway's queue leaves in order."""
     g = s.g[0]
-    while g.gateway_head >= 0:
-        r = g.gateway_head
+    waiting = g.gateway_head
+    g.gateway_head = -1
+    g.gateway_tail = -1
+    while waiting >= 0:
+        r = waiting
         q = s.requests[r]
-        g.gateway_head = q.link
+        waiting = q.link
         if q.log >= 0:
             recover(s, r, t)
         else:
-            _dispatch_there(s, r, _route(s, r, t), t)
+            i = _route(s, r, t)
+            if i < 0:
+                _wait(s, r)
+            else:
+                _dispatch_there(s, r, i, t)

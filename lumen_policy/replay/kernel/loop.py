@@ -7,14 +7,16 @@ from typing import Any
 from lumen_policy.replay.kernel.admission import admit, end_restore, plan_decodes
 from lumen_policy.replay.kernel.assisted import begin_assisted, end_by_number, finish_pass
 from lumen_policy.replay.kernel.checkpoints import follow, settle
+from lumen_policy.replay.kernel.faults import strike
 from lumen_policy.replay.kernel.gateway import arrive
 from lumen_policy.replay.kernel.jit import compile_cached, compile_inline
-from lumen_policy.replay.kernel.outages import crash, life_events, snapshot
+from lumen_policy.replay.kernel.outages import life_events
+from lumen_policy.replay.kernel.snapshots import report, snapshot
 from lumen_policy.replay.kernel.state import (
     ALIVE,
-    CRASH_AT,
     ENDS,
     FAR,
+    FAULT_AT,
     IDLE,
     LEAP,
     LIMIT_PS,
@@ -49,7 +51,9 @@ def _begin(s: Any, i: int, t: int) -> None:
         plan_decodes(s, i, t)
         decodes = w.decoding
         context = w.context
-    chunk_and_run(s, i, t, decodes, decodes, context, 0)
+    chunk_and_run(s, i, t, decodes, decodes, context, 0, 0)
+    if w.drafter >= 0 and w.mode != IDLE:
+        w.primed = 0
 
 
 @compile_cached
@@ -71,15 +75,15 @@ def run(s: Any, gap_margin: int) -> int:
         restore = s.by_worker[NEXT_RESTORE, s.trees[RESTORES, 1]]
         arrival = s.arrival[g.next_arrival] if g.next_arrival < requests else FAR
         rare = g.life_next
-        if g.next_crash < s.crashes.shape[1]:
-            rare = min(rare, s.crashes[CRASH_AT, g.next_crash])
+        if g.next_fault < s.faults.shape[1]:
+            rare = min(rare, s.faults[FAULT_AT, g.next_fault])
         t = min(t, restore, arrival, rare)
         shot = s.snapshot_ps[g.next_snapshot] if g.next_snapshot < len(s.snapshot_ps) else FAR
         if t == FAR and shot == FAR:
             return ENOUGH
-        if t <= shot:
+        if t <= min(shot, g.next_report):
             g.end = t
-        t = min(t, shot)
+        t = min(t, shot, g.next_report)
         if t > LIMIT_PS or g.too_long != 0:
             return TOO_LONG
         if g.gaps + gap_margin > len(s.gaps):
@@ -102,12 +106,13 @@ def run(s: Any, gap_margin: int) -> int:
         while restore == t:
             end_restore(s, s.trees[RESTORES, 1], t)
             restore = s.by_worker[NEXT_RESTORE, s.trees[RESTORES, 1]]
-        if rare == t:
-            # 2: crashes; 3-6: detections, rejoins, drafts ready, assist ends
-            if g.next_crash < s.crashes.shape[1] and s.crashes[CRASH_AT, g.next_crash] == t:
-                crash(s, t)
+        if rare == t or g.drained != 0:
+            # 2: faults and stops; 3-6: detections, rejoins, drafts ready, assist ends
+            strike(s, t)
             life_events(s, t)
-        # 7: snapshots
+        # 7: load reports and snapshots
+        if g.next_report == t:
+            report(s, t)
         if shot == t:
             snapshot(s, t)
         # 8: arrivals

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from lumen_policy.replay.contract import ReplayInput
+from lumen_policy.replay.contract import FULL_SPEED_PPM, Placement, ReplayInput
 
 __all__ = ["FAR", "LIMIT_PS", "LONGEST_LEAP", "MOST_STEPS", "SLOW_PS", "State", "allocate"]
 
@@ -19,6 +19,7 @@ LIMIT_PS = 8_640_000 * 10**12
 """100 days: where a replay gives up; int64 picoseconds end at 106."""
 LONGEST_LEAP, SLOW_PS = 2**15, 2**46
 """Iterations of one leap at most, and how long they may be to be leapt: its length stays far inside 64 bits."""
+_WITHOUT_LIMIT = 2**40
 MOST_STEPS = 2**30
 """Decode steps of a worker without a pause: above, 32-bit counters would be in danger."""
 
@@ -26,37 +27,45 @@ MOST_STEPS = 2**30
 IDLE, SINGLE, LEAP = 0, 1, 2
 """What a worker is doing: nothing, one iteration with chunks or verification, a stretch of plain decode iterations."""
 
-UP, UNDETECTED, LOADING_DRAFT, ASSISTING, LOADING = 0, 1, 2, 3, 4
-"""Life of a worker: up; crashed, not detected; reloading up to draft ready; full load beside drafting; up to rejoin."""
+UP, UNDETECTED, LOADING_DRAFT, ASSISTING, LOADING, SILENT, AWAY = range(7)
+"""Life of a worker: up; crashed, not detected; reloading up to draft ready; full load beside drafting; up to rejoin;
+hung or unreachable, not detected; unreachable, detected."""
 
 COMING, GATEWAY, QUEUED, RESTORING, RESTORED, PREFILL, DECODE, STRANDED, DONE = range(9)
-"""Where a request is; RESTORED = its restore ended, it joins at the next boundary; STRANDED = on a crashed worker,
-waiting for detection."""
+"""Where a request is; GATEWAY = in its queue or waiting for its own worker; RESTORED = its restore ended, it joins at
+the next boundary; STRANDED = on a crashed worker, waiting for detection."""
+
+VERIFIED, SITTING_OUT = 1, 2
+"""Request.verify in a drafted pass; 0 = decodes plainly."""
 
 NO_COPY, STATIC, REGULAR, EXPLICIT = 0, 1, 2, 3
 """A checkpoint: none; not growing; growing with every decode iteration of its server, kept lazily as a count;
 growing but recorded by its own number (short of pages, or on an assisted server)."""
 
 _REQUEST_FIELDS = {
-    np.int64: "first last dispatch until",
-    np.int32: "prompt output delivered offset held_pages order link phase_next phase_last arrived kv chunk high"
+    np.int64: "first last dispatch until old_opened old_wrote",
+    np.int32: "prompt output delivered seen offset held_pages order link phase_next phase_last arrived kv chunk high"
     " old_saved old_arrived passes episode log interruptions preemptions restored recomputed",
-    np.int16: "server holder last_holder",
-    np.int8: "state growth draft_kv verify odd origin",
+    np.int16: "server holder last_holder old_holder",
+    np.int8: "state growth draft_kv verify odd origin late lost rested",
 }
 REQUEST = np.dtype(
     [(name, kind) for kind, names in _REQUEST_FIELDS.items() for name in names.split()], align=True
 )
 """offset: prompt + delivered = offset + decode steps of the server, while in decode. kv: KV tokens while in prefill.
-high: most KV ever. old_saved, old_arrived: whole-page tokens to restore and tokens of the copy they come from, at the
-server. order: admission order. until: end of its restore. origin: class of the next interruption. log: open record of
+seen: tokens the client has, while fewer are delivered again unseen. high: most KV ever. old_saved, old_arrived,
+old_holder: whole-page tokens to restore, tokens of the copy they come from and where it lies. late: sent to a silent
+worker. lost: its holder is being forgotten. rested: it sat out the iteration that ended. order: admission order. until: end of its restore. origin: class of the next interruption. log: open record of
 an interruption. phase_next, phase_last: neighbours in a list of REGULAR copies."""
 
 _WORKER_FIELDS = (
     "mode life life_at steps decoding prefilling restoring restored context used head tail link_free"
     " run_start run_first run_growth run_count run_decodes run_pages_done last_decode_end odd irregular"
     " sync_duration sync_growth sync_left sync_steps sync_decodes regular explicit by_number pending"
-    " drafter target draft_until episode pass_k pass_draft_ps plain_assisted vetoed outage"
+    " drafter target draft_until episode pass_k pass_draft_ps pass_halves plain_assisted vetoed outage"
+    " fault fault_kind detect_at back_at silent_at keeps draining drain_fault drain_outage refuse_left tried slow_ppm slow_until"
+    " nic_free wait_head wait_tail front_at front_last retarget_at turn primed ramp_from ramp_queue"
+    " egress_free egress_head egress_tail ingress_free ingress_head ingress_tail marked due"
 )
 WORKER = np.dtype(
     [(name, np.int64) for name in _WORKER_FIELDS.split()]
@@ -66,22 +75,36 @@ WORKER = np.dtype(
 """steps: decode iterations run. context: Σ (prompt + delivered) over decoding requests. run_*: the current stretch.
 sync_*: how far the checkpoint accounting has followed it. regular, explicit: growing copies of its requests.
 by_number: 1 while all its copies are EXPLICIT. pass_*: the drafted pass under way. page_phase: decoding
-requests that open a page at steps ≡ phase. phase_head: lists of those with a REGULAR copy."""
+requests that open a page at steps ≡ phase. phase_head: lists of those with a REGULAR copy. fault: the one whose reload
+it goes through. refuse_left: refusals until it is believed dead, > 0 while it refuses. tried: it refused the request
+being routed. ramp_*: slow start. egress_*, ingress_*: the link and the slots under way on it. marked: scratch of an
+instant of faults or detections."""
 
 _GLOBAL_FIELDS = (
     "workers requests token_budget max_batch min_prefill prefill_first router placement routing k token_weight"
     " request_weight theta tau guard budget_pages pool_pages watermark tracking"
-    " pair_ps context_ps sequence_ps verify_ppm round_trip_ps restart_ps full_load_ps init_ps draft_load_ps"
-    " draft_init_ps draft_pool_pages draft_pair_ps draft_context_ps draft_sequence_ps has_draft"
-    " at_token at_lm_head at_restore at_draft_token at_draft_lm_head"
-    " next_arrival next_crash next_snapshot oldest life_next order episode last_robin gateway_head gateway_tail"
+    " pair_ps context_ps sequence_ps verify_ppm round_trip_ps"
+    " draft_pool_pages draft_pair_ps draft_context_ps draft_sequence_ps has_draft"
+    " at_token at_lm_head at_restore at_remote_restore at_store_restore at_draft_token at_draft_lm_head"
+    " slotted replicas linked eviction stream_prefill anti_affinity re_replicate remote_restore regenerate wait front"
+    " ping_pong retarget_ps report_ps slow_start_ps egress_latency_ps egress_token_ps ingress_token_ps"
+    " store_latency_ps store_token_ps"
+    " next_arrival next_fault next_snapshot next_report oldest life_next order episode last_robin gateway_head"
+    " gateway_tail drained ramp_until link_next"
     " gaps interruptions outages starts specials sync_min hot by_number integral_high integral_low end"
-    " coverages too_long"
+    " coverages too_long store_free"
     " iterations leaps leap_count decode_tokens prefill_tokens ordered_syncs assisted_passes plain_assisted_passes"
     " vetoed_passes drafted_tokens accepted_tokens verified_sequences verified_tokens assisted_ps draft_busy_ps"
-    " sent_after_crash gateway_waited peak_queue restores restored_bytes_tokens"
+    " sent_after_crash gateway_waited peak_queue restores restored_bytes_tokens refused_sends ignored_faults migrated"
+    " remote_restores failed_restores retargets ping_pong_passes regenerated_tokens evictions evicted_tokens"
+    " sent_tokens arrived_tokens refused_tokens lost_tokens released_tokens egress_wait_ps ingress_wait_ps"
 )
-GLOBAL = np.dtype([(name, np.int64) for name in _GLOBAL_FIELDS.split()] + [("seed", np.uint64)], align=True)
+GLOBAL = np.dtype(
+    [(name, np.int64) for name in _GLOBAL_FIELDS.split()] + [("seed", np.uint64), ("restore_failure", np.uint64)],
+    align=True,
+)
+"""slotted: copies are kept in ``State.slots``, because links, eviction or replicas matter. linked: transfers take time.
+ramp_until: when the last slow start ends. link_next: the next instant at which a transfer leaves or arrives."""
 COUNTERS = tuple(_GLOBAL_FIELDS.split()[_GLOBAL_FIELDS.split().index("iterations") :])
 
 GAP = np.dtype(
@@ -102,10 +125,20 @@ INTERRUPTED = np.dtype(
 OUTAGE = np.dtype(
     [
         (name, np.int64)
-        for name in ("worker", "crash", "detection", "ready", "target", "assist_end", "rejoin")
+        for name in ("worker", "kind", "crash", "stop", "detection", "ready", "target", "assist_end", "rejoin")
     ],
     align=True,
 )
+SLOT = np.dtype(
+    [(name, np.int64) for name in ("opened", "wrote", "at")]
+    + [(name, np.int32) for name in ("arrived", "sent", "next", "last")]
+    + [("holder", np.int16), ("place", np.int8)],
+    align=True,
+)
+"""A copy of a request; number request·replicas + 0 or 1. opened: when its holder was chosen. wrote: its last arrival.
+sent: up to where tokens are under way. at: when they leave or arrive. next, last: neighbours on that link."""
+NOWHERE, ON_EGRESS, ON_INGRESS = 0, 1, 2
+"""Slot.place."""
 
 
 # --- rows of State.by_worker ----------------------------------------------------------------------------------
@@ -123,7 +156,18 @@ OUTAGE = np.dtype(
     NEXT_END,  # end of the current stretch
     NEXT_RESTORE,  # end of the first restore on the host link
     STARTS,  # scratch: workers to look at when this instant's events are done
-) = range(13)
+    OPEN,  # 0 while the books of a failed worker are closed
+    DOMAIN,  # failure domain
+    MASK,  # scratch: LIVE less what a choice excludes
+    QUEUE_SEEN,  # scratch: QUEUE and what slow starts add
+    HELD_SEEN,  # HELD, FREE and KV_TOKENS of the last load report
+    FREE_SEEN,
+    KV_SEEN,
+    EGRESS_NEXT,  # when the first transfer on the link leaves
+    INGRESS_NEXT,  # when the first transfer on the link arrives
+    PORTION,  # scratch: tokens for a holder
+    PAGES,  # scratch: pages they need
+) = range(24)
 COMPLETIONS, PREFILLS, RESTORINGS, EXPLICITS = range(4)
 """Rows of State.batches: a heap of finish step << 32 | request; requests in prefill in admission order; restoring ones
 in link order; requests with an EXPLICIT copy."""
@@ -135,7 +179,25 @@ instant; decoding requests by admission."""
 TOTAL, WAITING = 16, 17
 """Rows of State.copies: all REGULAR copies, all EXPLICIT ones; rows 0 to 15 count the REGULAR copies that open a page
 at steps ≡ row."""
-CRASH_AT, CRASH_WORKER, DETECTION = range(3)
+EGRESS, INGRESS = range(2)
+"""Rows of State.link_trees."""
+(
+    FAULT_AT,
+    FAULT_WORKER,
+    FAULT_KIND,
+    FAULT_DELAY,
+    FAULT_LENGTH,
+    FAULT_FACTOR,
+    FAULT_KEEPS,
+    FAULT_REFUSALS,
+    FAULT_RESTART,
+    FAULT_DRAFT,
+    FAULT_LOAD,
+    FAULT_INIT,
+) = range(12)
+FAULT_COLUMNS = (
+    "ps worker kind delay_ps length_ps factor_ppm keeps_copies refusals restart_ps draft_ps load_ps init_ps".split()
+)
 SHOT_QUEUE, SHOT_HELD, SHOT_LIVE, SHOT_EXISTING, SHOT_SAVED = range(5)
 
 
@@ -149,15 +211,17 @@ class State(NamedTuple):
     workers: Any  # (W,) WORKER
     requests: Any  # (n,) REQUEST
     arrival: Any  # (n,)
-    by_worker: Any  # (13, W + 1); the last column belongs to a sentinel that is never first
+    by_worker: Any  # (24, W + 2); column W is the store, and a worker that is never first; W + 1 too
     batches: Any  # (4, W, B)
     trees: Any  # (3, 2·P) winner trees
-    copies: Any  # (W, 18, W) growing copies by (server, phase, holder)
-    scratch: Any  # (3, 2·W·B)
+    link_trees: Any  # (2, 2·P)
+    copies: Any  # (W, 18, W) growing copies by (server, phase, holder); empty where they lie in slots
+    slots: Any  # (n·replicas,) SLOT; empty where links are free
+    scratch: Any  # (3, 4·W·B)
     tables: Any  # the cost tables, one after the other; GLOBAL.at_* say where
-    threshold: Any  # (S,) uint64
+    threshold: Any  # (S, J) uint64
     expected: Any  # (S, k+1)
-    crashes: Any  # (3, m)
+    faults: Any  # (12, m)
     snapshot_ps: Any  # (g,)
     snapshots: Any  # (g, 5, W)
     gaps: Any  # (·,) GAP
@@ -193,19 +257,40 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
         gap_capacity: room for gap records at first; the engine enlarges it.
     """
     n, workers, batch = len(inputs.arrival_ps), inputs.workers, inputs.max_batch
-    costs, policy = inputs.costs, inputs.policy
-    target, draft = costs.target, costs.draft
+    costs, policy, rules, faults = inputs.costs, inputs.policy, inputs.rules, inputs.faults
+    target, draft, transfers = costs.target, costs.draft, inputs.costs.transfers
+    link_costs = {
+        name: getattr(transfers, name)
+        for name in ("egress_latency_ps", "egress_token_ps", "ingress_token_ps", "store_latency_ps", "store_token_ps")
+    }
+    linked = policy.placement != 0 and any(link_costs.values())
+    slotted = policy.placement != 0 and (
+        linked
+        or rules.eviction != 0
+        or rules.stream_prefill
+        or rules.second_replica
+        or policy.placement == int(Placement.STORE)
+    )
+    replicas = 2 if rules.second_replica and policy.placement != int(Placement.STORE) else 1
 
     requests = np.zeros(n, REQUEST)
     requests["prompt"], requests["output"] = inputs.prompt_tokens, inputs.output_tokens
-    for name in ("first", "last", "dispatch", "server", "link", "holder", "old_saved", "log", "last_holder"):
+    for name in "first last dispatch server link holder old_saved old_holder log last_holder".split():
         requests[name] = -1
+    slots = np.zeros(n * replicas if slotted else 0, SLOT)
+    for name in ("holder", "next", "last"):
+        slots[name] = -1
 
-    worker = np.zeros(workers, WORKER)
-    for name in ("head", "tail", "drafter", "target", "outage"):
+    worker = np.zeros(workers + 1, WORKER)  # the last is the store
+    for name in (
+        "head tail drafter target outage fault wait_head wait_tail front_last egress_head egress_tail ingress_head"
+        " ingress_tail phase_head"
+    ).split():
         worker[name] = -1
-    worker["life_at"] = FAR
-    worker["phase_head"] = -1
+    for name in ("life_at", "retarget_at", "detect_at", "back_at"):
+        worker[name] = FAR
+    worker["slow_ppm"] = FULL_SPEED_PPM
+    worker["front_at"] = -1
 
     g = np.zeros(1, GLOBAL)
     settings: dict[str, int] = {
@@ -233,11 +318,6 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
         "sequence_ps": target.decode_sequence_ps,
         "verify_ppm": costs.verify_context_ppm,
         "round_trip_ps": costs.draft_round_trip_ps,
-        "restart_ps": costs.restart_ps,
-        "full_load_ps": costs.full_load_ps,
-        "init_ps": costs.engine_init_ps,
-        "draft_load_ps": costs.draft_load_ps,
-        "draft_init_ps": costs.draft_init_ps,
         "draft_pool_pages": costs.draft_pool_pages,
         "draft_pair_ps": draft.prefill_pair_ps if draft else 0,
         "draft_context_ps": draft.decode_context_ps if draft else 0,
@@ -248,26 +328,48 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
         "gateway_head": -1,
         "gateway_tail": -1,
         "sync_min": FAR,
+        "link_next": FAR,
+        "slotted": int(slotted),
+        "replicas": replicas,
+        "linked": int(linked),
+        **link_costs,
+        "eviction": rules.eviction,
+        "stream_prefill": int(rules.stream_prefill),
+        "anti_affinity": int(rules.anti_affinity),
+        "re_replicate": int(rules.re_replicate),
+        "remote_restore": int(rules.remote_restore),
+        "regenerate": int(rules.regenerate),
+        "wait": int(rules.wait),
+        "front": int(rules.front),
+        "ping_pong": int(rules.ping_pong),
+        "retarget_ps": rules.retarget_ps,
+        "report_ps": rules.load_report_ps,
+        "next_report": rules.load_report_ps or FAR,
+        "slow_start_ps": rules.slow_start_ps,
     }
     for name, value in settings.items():
         g[name] = value
-    g["seed"] = inputs.seed
+    g["seed"], g["restore_failure"] = inputs.seed, rules.restore_failure
 
     tables: list[Any] = [target.token_ps, target.lm_head_ps, costs.restore_ps]
+    tables += [transfers.remote_restore_ps, transfers.store_restore_ps]
     tables += [draft.token_ps, draft.lm_head_ps] if draft else []
     offset = 0
-    for name, table in zip(
-        ("at_token", "at_lm_head", "at_restore", "at_draft_token", "at_draft_lm_head"), tables, strict=False
-    ):
+    names = "at_token at_lm_head at_restore at_remote_restore at_store_restore at_draft_token at_draft_lm_head"
+    for name, table in zip(names.split(), tables, strict=False):
         g[name] = offset
         offset += len(table)
 
-    by_worker = np.zeros((STARTS + 1, workers + 1), np.int64)
-    by_worker[[LIVE, ALIVE], :workers] = 1
-    by_worker[FREE] = policy.budget_pages
-    by_worker[[SYNC_NEXT, NEXT_END, NEXT_RESTORE]] = FAR
-    tree = _tree(workers)
-    snapshots, crashes = len(inputs.snapshot_ps), len(inputs.crash_ps)
+    by_worker = np.zeros((PAGES + 1, workers + 2), np.int64)
+    by_worker[LIVE, :workers] = 1
+    by_worker[[ALIVE, OPEN], : workers + 1] = 1
+    by_worker[[FREE, FREE_SEEN], :workers] = policy.budget_pages
+    by_worker[FREE, workers] = _WITHOUT_LIMIT
+    by_worker[[SYNC_NEXT, NEXT_END, NEXT_RESTORE, EGRESS_NEXT, INGRESS_NEXT]] = FAR
+    by_worker[DOMAIN, :workers] = np.arange(workers) if rules.domain is None else rules.domain
+    tree, link_tree = _tree(workers), _tree(workers + 1)
+    snapshots, struck = len(inputs.snapshot_ps), len(faults)
+    counted = 0 if slotted else workers
     return State(
         g=_named(g),
         workers=_named(worker),
@@ -276,16 +378,18 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
         by_worker=by_worker,
         batches=np.zeros((4, workers, batch), np.int64),
         trees=np.stack([tree, tree, tree]),
-        copies=np.zeros((workers, WAITING + 1, workers), np.int16),
-        scratch=np.zeros((3, 2 * workers * batch), np.int64),
+        link_trees=np.stack([link_tree, link_tree]),
+        copies=np.zeros((counted, WAITING + 1, counted), np.int16),
+        slots=_named(slots),
+        scratch=np.zeros((3, 4 * workers * batch), np.int64),
         tables=np.concatenate(tables).astype(np.int64),
         threshold=np.array(inputs.acceptance_threshold, np.uint64),
         expected=np.array(inputs.expected_tokens, np.float64),
-        crashes=np.stack([inputs.crash_ps, inputs.crash_worker, inputs.detection_ps]).astype(np.int64),
+        faults=np.stack([getattr(faults, name) for name in FAULT_COLUMNS]).astype(np.int64),
         snapshot_ps=np.array(inputs.snapshot_ps, np.int64),
         snapshots=np.zeros((snapshots, 5, workers), np.int64),
         gaps=_named(np.zeros(gap_capacity, GAP)),
         interruptions=_named(np.zeros(max(16, min(n, 1024)), INTERRUPTED)),
-        outages=_named(np.zeros(max(1, crashes), OUTAGE)),
-        coverage=np.zeros((max(1, crashes), 2), np.int64),
+        outages=_named(np.zeros(max(1, struck), OUTAGE)),
+        coverage=np.zeros((max(1, struck), 2), np.int64),
     )

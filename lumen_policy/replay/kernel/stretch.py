@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from lumen_policy.replay.contract import FULL_SPEED_PPM
 from lumen_policy.replay.kernel.checkpoints import follow, release
 from lumen_policy.replay.kernel.decoding import join_decode, leave_decode, opened_pages
-from lumen_policy.replay.kernel.jit import compile_inline
+from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
 from lumen_policy.replay.kernel.state import (
     COMPLETIONS,
+    DECODE,
     DONE,
     ENDS,
     FAR,
     IDLE,
+    KV_SEEN,
     KV_TOKENS,
     LEAP,
     LONGEST_LEAP,
@@ -36,7 +39,23 @@ from lumen_policy.replay.kernel.state import (
 )
 from lumen_policy.replay.kernel.structures import heap_pop, tree_update
 
-__all__ = ["boundary", "chunk_and_run", "close_run", "cut", "end_run", "look", "push_gap"]
+__all__ = [
+    "boundary",
+    "chunk_and_run",
+    "close_run",
+    "cut",
+    "deliver_odd",
+    "end_run",
+    "existing_tokens",
+    "look",
+    "push_gap",
+]
+
+
+@compile_inline
+def scaled(cost_ps: int, ppm: int) -> int:
+    """floor(cost · ppm / 10⁶) without overflow."""
+    return cost_ps // FULL_SPEED_PPM * ppm + cost_ps % FULL_SPEED_PPM * ppm // FULL_SPEED_PPM
 
 
 @compile_inline
@@ -64,6 +83,22 @@ def push_gap(s: Any, end: int, gap: int, growth: int, steps: int, sequences: int
 
 
 @compile_inline
+def deliver_odd(s: Any, i: int, q: Any, delivered: int, tokens: int, t: int) -> None:
+    """A sequence with a clock of its own has ``tokens`` more, ``delivered`` in all, of which its client sees some or none."""
+    unseen = min(tokens, max(0, q.seen - delivered + tokens))
+    s.g[0].regenerated_tokens += unseen
+    if unseen == tokens:
+        return
+    push_gap(s, t, t - q.last, 0, 1, 1)
+    q.odd = 0
+    s.workers[i].odd -= 1
+    q.last = t
+    if q.log >= 0:
+        s.interruptions[q.log].next = t
+        q.log = -1
+
+
+@compile_inline
 def boundary(w: Any, t: int) -> tuple[int, int]:
     """The first boundary of a stretch at or after t: (iterations done, its time)."""
     count = 1
@@ -84,6 +119,20 @@ def boundary(w: Any, t: int) -> tuple[int, int]:
         count = high
         end = w.run_start + count * w.run_first + w.run_growth * ((count * (count - 1)) >> 1)
     return count, end
+
+
+@compile_plain
+def existing_tokens(s: Any, r: int, i: int, t: int) -> int:
+    """KV tokens an admitted request has on its server at t."""
+    q = s.requests[r]
+    w = s.workers[i]
+    if q.state == DECODE:
+        ahead = 0
+        if w.mode == LEAP:
+            count, end = boundary(w, t)
+            ahead = count if end <= t else count - 1
+        return q.offset + w.steps + ahead - 1
+    return q.kv
 
 
 @compile_inline
@@ -107,13 +156,7 @@ def close_run(s: Any, i: int, count: int, end: int) -> None:
         for j in range(w.decoding):
             q = s.requests[s.batches[COMPLETIONS, i, j] & 0xFFFFFFFF]
             if q.odd != 0:
-                push_gap(s, first_end, first_end - q.last, 0, 1, 1)
-                q.odd = 0
-                q.last = first_end
-                if q.log >= 0:
-                    s.interruptions[q.log].next = first_end
-                    q.log = -1
-        w.odd = 0
+                deliver_odd(s, i, q, q.offset + w.steps + 1 - q.prompt, 1, first_end)
     w.steps += count
     w.context += decodes * count
     w.last_decode_end = end
@@ -149,10 +192,13 @@ def cut(s: Any, i: int, t: int) -> None:
 def _finish(s: Any, i: int, r: int, pages: int, t: int) -> None:
     w = s.workers[i]
     q = s.requests[r]
-    release(s, r, t)
+    release(s, r, -1, t)
     w.used -= pages
     s.by_worker[QUEUE, i] -= 1
     s.by_worker[KV_TOKENS, i] -= q.prompt + q.output
+    s.by_worker[KV_SEEN, i] -= q.prompt + q.output
+    if w.draining != 0 and s.by_worker[QUEUE, i] == 0:
+        s.g[0].drained = 1
     q.delivered = q.output
     q.last = t
     q.state = DONE
@@ -178,29 +224,39 @@ def _end_chunks(s: Any, i: int, t: int) -> None:
             if q.kv > q.high:
                 q.high = q.kv
             if q.kv == q.prompt + q.delivered:
-                if q.delivered == 0:
-                    q.first = t
-                else:
-                    push_gap(s, t, t - q.last, 0, 1, 1)
-                if q.log >= 0:
-                    s.interruptions[q.log].next = t
-                    q.log = -1
                 q.delivered += 1
-                q.last = t
+                unseen = q.delivered <= q.seen
+                if unseen:
+                    g.regenerated_tokens += 1
+                else:
+                    if q.first < 0:
+                        q.first = t
+                    else:
+                        push_gap(s, t, t - q.last, 0, 1, 1)
+                    if q.log >= 0:
+                        s.interruptions[q.log].next = t
+                        q.log = -1
+                    q.last = t
                 s.by_worker[KV_TOKENS, i] += 1
                 if q.delivered == q.output:
                     _finish(s, i, r, q.held_pages, t)
                 else:
                     join_decode(s, i, r)
-                    if g.prefill_first != 0:
+                    if g.prefill_first != 0 or unseen:
                         q.odd = 1
                         w.odd += 1
-                    if q.holder >= 0:
+                    if g.slotted != 0:
+                        s.scratch[SPECIALS, g.specials] = r
+                        g.specials += 1
+                    elif q.holder >= 0:
                         if q.growth == NO_COPY:
                             q.growth = STATIC
                         s.scratch[SPECIALS, g.specials] = r
                         g.specials += 1
                 continue
+            if g.stream_prefill != 0 and g.placement != 0:
+                s.scratch[SPECIALS, g.specials] = r
+                g.specials += 1
         s.batches[PREFILLS, i, kept] = r
         kept += 1
     w.prefilling = kept
@@ -241,7 +297,9 @@ def end_run(s: Any, i: int, t: int) -> None:
 
 
 @compile_inline
-def chunk_and_run(s: Any, i: int, t: int, decodes: int, rows: int, context: int, extra_ps: int) -> None:
+def chunk_and_run(
+    s: Any, i: int, t: int, decodes: int, rows: int, context: int, extra_ps: int, floor_ps: int
+) -> None:
     """Fill the rest of the token budget with prefill chunks and start worker i's next iteration or leap.
 
     Args:
@@ -251,7 +309,8 @@ def chunk_and_run(s: Any, i: int, t: int, decodes: int, rows: int, context: int,
         decodes: decoding requests that run.
         rows: their tokens (verified ones count their drafts), which are also their LM head rows.
         context: context tokens read by them.
-        extra_ps: draft and round trip of a drafted pass.
+        extra_ps: draft and round trip of a drafted pass that come before it.
+        floor_ps: those beside it.
     """
     g = s.g[0]
     w = s.workers[i]
@@ -273,14 +332,27 @@ def chunk_and_run(s: Any, i: int, t: int, decodes: int, rows: int, context: int,
             last_chunks += 1
     if tokens == 0:
         return
-    duration = (
-        s.tables[g.at_token + tokens]
-        + s.tables[g.at_lm_head + rows + last_chunks]
-        + g.pair_ps * pairs
-        + g.context_ps * context
-        + g.sequence_ps * decodes
-        + extra_ps
-    )
+    context_ps = g.context_ps
+    slow = w.slow_ppm != FULL_SPEED_PPM and t < w.slow_until
+    if slow:
+        ppm = w.slow_ppm
+        context_ps = scaled(g.context_ps, ppm)
+        duration = (
+            scaled(s.tables[g.at_token + tokens], ppm)
+            + scaled(s.tables[g.at_lm_head + rows + last_chunks], ppm)
+            + scaled(g.pair_ps, ppm) * pairs
+            + context_ps * context
+            + scaled(g.sequence_ps, ppm) * decodes
+        )
+    else:
+        duration = (
+            s.tables[g.at_token + tokens]
+            + s.tables[g.at_lm_head + rows + last_chunks]
+            + g.pair_ps * pairs
+            + g.context_ps * context
+            + g.sequence_ps * decodes
+        )
+    duration = max(duration, floor_ps) + extra_ps
     count = 1
     growth = 0
     w.mode = SINGLE
@@ -293,13 +365,23 @@ def chunk_and_run(s: Any, i: int, t: int, decodes: int, rows: int, context: int,
             and duration < SLOW_PS
         ):
             count = min((s.batches[COMPLETIONS, i, 0] >> 32) - w.steps, LONGEST_LEAP)
-            growth = g.context_ps * decodes
+            growth = context_ps * decodes
             free = g.pool_pages - w.used
             if decodes * ((count + 15) >> 4) > free:
                 low, high = 1, count + 1  # low fits, high may not
                 while high - low > 1:
                     middle = (low + high) >> 1
                     if opened_pages(s, i, middle) <= free:
+                        low = middle
+                    else:
+                        high = middle
+                count = low
+            if slow and t + count * duration + growth * ((count * (count - 1)) >> 1) > w.slow_until:
+                low, high = 1, count + 1  # iterations that begin in time
+                while high - low > 1:
+                    middle = (low + high) >> 1
+                    before = middle - 1
+                    if t + before * duration + growth * ((before * (before - 1)) >> 1) < w.slow_until:
                         low = middle
                     else:
                         high = middle
