@@ -60,11 +60,11 @@ class Outages:
                 case FaultKind.MIGRATE:
                     if self._drain(worker, fault):
                         migrating.append(worker)
-        if migrating:
-            self._migrate(migrating)
         if due:
             existing = sum(tokens for tokens, _ in lost)
             self.coverage.append((existing, sum(restorable(*pair) for pair in lost)))
+        if migrating:
+            self._migrate(migrating)
         for worker in self.run.workers:
             if worker.up and worker.draining is not None and self.run.loads.queue()[worker.index] == 0:
                 self._stop(worker)
@@ -72,6 +72,7 @@ class Outages:
     def _go_dark(self, worker: Worker) -> None:
         """Nobody hears from the worker any more."""
         self.run.network.cut(worker)
+        worker.nic_free_ps = 0
         self.run.restores.fail_from(worker.holds)
         self.run.help.end_for(worker)
 
@@ -145,15 +146,13 @@ class Outages:
         return True
 
     def _migrate(self, workers: list[Worker]) -> None:
-        """All are marked: their requests leave together, then they stop."""
+        """All are marked: their requests leave together."""
         for worker in workers:
             worker.note_places()
         interrupted = self.run.gateway.take_from(workers, self.run.now)
         self.run.counters["migrated"] += len(interrupted)
         for request in interrupted:
             self.run.gateway.send(request, self.run.now)
-        for worker in workers:
-            self._stop(worker)
 
     def _stop(self, worker: Worker) -> None:
         assert worker.draining is not None
