@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from twin import compare
-from twin.strategies import random_input
-from twin.test_laws import check_conservation, scaled
+from twin.strategies import PLAIN_PLACEMENTS, PLAIN_ROUTINGS, random_input
+from twin.test_laws import check_conservation, scalable, scaled
 
 from cost_models.serving_costs import IterationCosts
 from lumen_policy.cluster import resolve_cluster
@@ -23,13 +23,11 @@ from lumen_policy.policies.spec import RecoveryPolicy
 from lumen_policy.policies.stop_and_restart import stop_and_restart
 from lumen_policy.policies.weights import scaled_weights
 from lumen_policy.replay.contract import (
-    NONE,
+    EvictionOrder,
     FaultTable,
-    Placement,
     ReplayInput,
     ReplayOutput,
     Router,
-    Routing,
     Status,
 )
 from lumen_policy.replay.engine import replay
@@ -49,6 +47,11 @@ from .inputs import (
 )
 
 SEEDS = range(2000, 2040)
+OF_THE_COPIES = (
+    *("holder", "snapshot_held", "snapshot_saved", "held_integral"),
+    *(f"counters[{name}" for name in ("sent_t", "arrived_t", "refused_t", "lost_t", "released_t", "evict")),
+    *("counters[egress_wait_ps]", "counters[ingress_wait_ps]"),
+)
 EACH_SEED = pytest.mark.parametrize("seed", SEEDS)
 
 
@@ -99,14 +102,17 @@ class TestPoliciesThatCoincide:
         """INV-16: lumen with no checkpoint room and k = 0 equals stop_and_restart (β > 0), under every router."""
         inputs = replace(configuration(seed), router=int(router))
         bare = lumen(alpha="0.7", theta="inf", tau=0, k=0)
-        assert compare(under(inputs, bare, 0), under(inputs, stop_and_restart(), 0)) == []
+        differing = compare(under(inputs, bare, 0), under(inputs, stop_and_restart(), 0))
+        assert [line for line in differing if not line.startswith(OF_THE_COPIES)] == []
+        if inputs.rules.eviction == EvictionOrder.REFUSE:
+            assert differing == []
 
     @EACH_SEED
     def test_one_worker_leaves_no_choice(self, seed: int) -> None:
         """INV-17: with one worker every policy that loads no draft gives the same replay."""
         inputs = configuration(seed)
         alone = some_faults(inputs.faults, inputs.faults.worker == 0)
-        inputs = replace(inputs, workers=1, faults=alone)
+        inputs = replace(inputs, workers=1, faults=alone, rules=replace(inputs.rules, domain=None))
         stop = under(inputs, stop_and_restart())
         assert compare(under(inputs, fixed_checkpointing()), stop) == []
         assert compare(under(inputs, lumen(alpha="1", theta="5", k=0)), stop) == []
@@ -133,8 +139,7 @@ class TestPoliciesThatCoincide:
         inputs = calm(configuration(seed))
         stop = under(inputs, stop_and_restart())
         for policy in (fixed_checkpointing(), lumen(alpha="1", theta="5", k=inputs.policy.k)):
-            held = ("holder", "snapshot_held", "snapshot_saved", "held_integral")
-            assert not differences(under(inputs, policy), stop, apart_from=held)
+            assert not differences(under(inputs, policy), stop, apart_from=OF_THE_COPIES)
 
 
 class TestScaling:
@@ -172,7 +177,7 @@ class TestScaling:
 
         The guard compares floats, which a power of two leaves exact and 3 need not: it is off for 3.
         """
-        inputs = configuration(seed)
+        inputs = scalable(configuration(seed))
         if factor == 3:
             inputs = replace(inputs, policy=replace(inputs.policy, guard=False))
         assert compare(scaled(replay(inputs), factor), replay(scaled(inputs, factor))) == []
@@ -193,7 +198,8 @@ class TestCrashes:
         inputs = configuration(seed)
         before = replay(inputs)
         workers = np.arange(inputs.workers)
-        late = FaultTable.crashes(0 * workers + before.end_ps + 1, workers, 0 * workers, inputs.costs)
+        late_ps = max([before.end_ps, *inputs.snapshot_ps.tolist()]) + 1
+        late = FaultTable.crashes(0 * workers + late_ps, workers, 0 * workers, inputs.costs)
         after = replay(replace(inputs, faults=joined_faults(inputs.faults, late)))
         assert not differences(before, after, apart_from=("outage_", "crash_", "end_ps"))
         assert len(after.outage_worker) == len(before.outage_worker) + inputs.workers
@@ -216,7 +222,8 @@ class TestCrashes:
         once &= output.interruption_delivered > 0
         request, delivered = output.interruption_request[once], output.interruption_delivered[once]
         lost = output.restored_tokens[request] + output.recomputed_tokens[request]
-        assert np.array_equal(lost, prompt[request] + delivered - 1)
+        kept = 0 if inputs.rules.regenerate else delivered - 1
+        assert np.array_equal(lost, prompt[request] + kept)
 
     @pytest.mark.parametrize(
         "policy",
@@ -248,6 +255,7 @@ class TestDraftsThatFail:
         """INV-26: acceptance 0 with the guard on equals no assist, but for the draft's load in the rejoin.
 
         For costs that rise with tokens and a draft that takes time: every drafted pass would be slower, all are vetoed.
+        Halves that take turns could still pay, where one reads less context.
         """
         inputs = configuration(seed)
         if inputs.costs.draft is None:
@@ -265,6 +273,7 @@ class TestDraftsThatFail:
             policy=replace(inputs.policy, k=3, guard=True),
             acceptance_threshold=np.zeros((1, 1), np.uint64),
             expected_tokens=np.ones((1, 4)),
+            rules=replace(inputs.rules, ping_pong=False),
         )
         plain = replace(
             hopeless,
@@ -279,6 +288,7 @@ class TestDraftsThatFail:
             "counters[plain_assisted_passes]",
             "counters[vetoed_passes]",
             "counters[draft_busy_ps]",
+            "counters[retargets]",
         )
         assert not differences(output, replay(plain), apart_from=of_the_assist)
 
@@ -319,12 +329,11 @@ class TestDraftsThatFail:
 
     @EACH_SEED
     def test_counts_of_any_assist(self, seed: int) -> None:
-        """INV-28: assisted time fits between draft ready and the end; accepted ≤ drafted ≤ k a sequence."""
+        """INV-28: assisted time fits between the outages' starts and the end; accepted ≤ drafted ≤ k a sequence."""
         inputs = configuration(seed)
         output = replay(inputs)
         counters = output.counters
-        helped = output.outage_assist_target != NONE
-        assert counters["assisted_ps"] <= (output.end_ps - output.outage_draft_ready_ps[helped]).sum()
+        assert counters["assisted_ps"] <= (output.end_ps - output.outage_crash_ps).sum()
         assert counters["drafted_tokens"] <= inputs.policy.k * counters["verified_sequences"]
         assert counters["accepted_tokens"] <= counters["drafted_tokens"]
         assert counters["vetoed_passes"] <= counters["plain_assisted_passes"]
@@ -355,7 +364,7 @@ def assisted_pair(seed: int, acceptance: int) -> tuple[ReplayInput, ReplayInput]
         make_costs(target, verify_context_ppm=1_200_000),
         workers=workers,
         policy=make_policy(
-            placement=int(random.choice(list(Placement))), routing=int(random.choice(list(Routing)))
+            placement=int(random.choice(PLAIN_PLACEMENTS)), routing=int(random.choice(PLAIN_ROUTINGS))
         ),
         acceptance_threshold=np.array([[acceptance]], dtype=np.uint64),
         seed=seed,

@@ -167,12 +167,13 @@ def with_links(choose: Chooser, plain: ReplayInput, unit: int) -> ReplayInput:
     routing = choose.pick([Routing.SHORTEST_QUEUE, Routing.HOLDER, Routing.LOAD_AWARE, Routing.LOAD_AWARE])
     if placement == Placement.STORE:
         routing = Routing.ANYWHERE
-    policy = replace(plain.policy, placement=int(placement), routing=int(routing))
+    theta = choose.pick([plain.policy.theta, -1])
+    policy = replace(plain.policy, placement=int(placement), routing=int(routing), theta=theta)
     rules = replace(
         plain.rules,
         stream_prefill=_maybe(choose),
         second_replica=_maybe(choose),
-        remote_restore=_maybe(choose),
+        remote_restore=choose.integer(0, 1) == 1,
         restore_failure=choose.pick([0, 0, 2**63, 2**64 - 1]),
     )
     return replace(plain, costs=replace(plain.costs, transfers=transfers), policy=policy, rules=rules)
@@ -201,7 +202,7 @@ def with_rules(choose: Chooser, plain: ReplayInput, unit: int, end_ps: int) -> R
         regenerate=_maybe(choose),
         wait=_maybe(choose),
         front=_maybe(choose),
-        ping_pong=_maybe(choose),
+        ping_pong=plain.policy.k > 0 and choose.integer(0, 2) > 0,
         retarget_ps=choose.pick([0, interval()]),
         load_report_ps=choose.pick([0, 0, interval()]),
         slow_start_ps=choose.pick([0, max(grains), grains[0]]),

@@ -25,7 +25,7 @@ from .compare import compare
 from .random_faults import with_faults, with_links, with_rules
 from .simulation import replay
 
-__all__ = ["compare", "random_input", "replay_inputs"]
+__all__ = ["PLAIN_PLACEMENTS", "PLAIN_ROUTINGS", "compare", "random_input", "replay_inputs"]
 
 INFINITE = 2**63 - 1
 UNLIMITED_PAGES = 2**40

@@ -9,11 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from cost_models.serving_costs import IterationCosts, ServingCosts
+from cost_models.serving_costs import IterationCosts, ServingCosts, TransferCosts
 from lumen_policy.replay.contract import (
+    FULL_SPEED_PPM,
     NONE,
+    EvictionOrder,
+    FaultKind,
+    FaultTable,
     Interruption,
     Placement,
+    RecoveryRules,
     ReplayInput,
     ReplayOutput,
     Routing,
@@ -24,7 +29,17 @@ from .compare import KERNEL_ONLY, compare, gap_counts
 from .simulation import replay
 from .strategies import INFINITE, random_input, replay_inputs
 
-T = TypeVar("T", ReplayInput, ReplayOutput, ServingCosts, IterationCosts)
+PARTS = ServingCosts | IterationCosts | TransferCosts | FaultTable | RecoveryRules
+T = TypeVar(
+    "T",
+    ReplayInput,
+    ReplayOutput,
+    ServingCosts,
+    IterationCosts,
+    TransferCosts,
+    FaultTable,
+    RecoveryRules,
+)
 
 
 class TestLaws:
@@ -36,7 +51,7 @@ class TestLaws:
     @pytest.mark.parametrize("seed", range(40))
     def test_time_scales(self, seed: int) -> None:
         """Costs and instants times four: times times four, nothing else (a power of two keeps floats)."""
-        inputs = random_input(seed)
+        inputs = scalable(random_input(seed))
         once, four_times = replay(inputs), replay(scaled(inputs, 4))
         assert compare(scaled(once, 4), four_times) == []
 
@@ -58,7 +73,18 @@ class TestLaws:
         bare = replace(inputs.policy, k=0, budget_pages=0, request_weight=inputs.policy.request_weight + 1)
         aware = replace(bare, placement=Placement.LOAD_AWARE, routing=Routing.LOAD_AWARE)
         stop = replace(bare, placement=Placement.OFF, routing=Routing.SHORTEST_QUEUE)
-        assert compare(replay(replace(inputs, policy=aware)), replay(replace(inputs, policy=stop))) == []
+        refused_copies = (
+            "holder",
+            "counters[sent",
+            "counters[refused_t",
+            "counters[lost",
+            "counters[egress",
+            "counters[ingress",
+        )
+        differences = compare(replay(replace(inputs, policy=aware)), replay(replace(inputs, policy=stop)))
+        assert [line for line in differences if not line.startswith(refused_copies)] == []
+        if inputs.rules.eviction == EvictionOrder.REFUSE:
+            assert differences == []
 
     def test_random_inputs_reach_everything(self) -> None:
         reached = set()
@@ -90,9 +116,12 @@ def check_conservation(inputs: ReplayInput, output: ReplayOutput) -> None:
     # A request's gaps span first to last token; each decode step has one.
     spans = (output.last_ps - output.first_ps)[finished].sum()
     assert sum(gap * count for (_, gap), count in gap_counts(output).items()) == spans
+    # With drafts a step brings several tokens, of which some may be unseen.
     steps = (inputs.output_tokens - 1)[finished].sum()
     saved_steps = counters["verified_tokens"] - counters["verified_sequences"]
-    assert gap_counts(output).total() == steps - saved_steps
+    assert steps - saved_steps <= gap_counts(output).total() <= steps
+    if counters["regenerated_tokens"] == 0 or saved_steps == 0:
+        assert gap_counts(output).total() == steps - saved_steps
     assert counters["verified_sequences"] <= counters["verified_tokens"]
     assert counters["verified_tokens"] <= counters["verified_sequences"] + counters["accepted_tokens"]
     assert counters["accepted_tokens"] <= counters["drafted_tokens"]
@@ -110,14 +139,42 @@ def check_conservation(inputs: ReplayInput, output: ReplayOutput) -> None:
     taken = output.interruption_next_ps != NONE
     assert np.all(output.interruption_redispatch_ps[taken] < output.interruption_next_ps[taken])
     assert np.all(output.interruption_crash_ps <= output.interruption_redispatch_ps)
-    assert (output.interruption_class == Interruption.SENT_AFTER_CRASH).sum() == counters["sent_after_crash"]
+    into_the_void = (output.interruption_class == Interruption.SENT_AFTER_CRASH).sum()
+    assert into_the_void <= counters["sent_after_crash"]
+    if np.all(inputs.faults.kind == FaultKind.CRASH):
+        assert into_the_void == counters["sent_after_crash"]
     # Every copy is gone at the end.
     assert output.held_end == 0
     assert output.held_integral >= 0
     assert np.all(output.crash_saved_tokens <= output.crash_existing_tokens)
     assert np.all(output.snapshot_saved_tokens <= output.snapshot_existing_tokens)
-    assert np.all(output.outage_crash_ps <= output.outage_detection_ps)
-    assert np.all(output.outage_detection_ps <= output.outage_rejoin_ps)
+    check_outages(output)
+    # Every token sent went somewhere.
+    sent, arrived = counters["sent_tokens"], counters["arrived_tokens"]
+    assert sent == arrived + counters["refused_tokens"] + counters["lost_tokens"]
+    assert arrived == counters["evicted_tokens"] + counters["released_tokens"] + output.held_end
+    assert (counters["evictions"] == 0) == (counters["evicted_tokens"] == 0)
+
+
+def check_outages(output: ReplayOutput) -> None:
+    """Start, stop and detection, rejoin in this order; a worker that was back undetected was silent."""
+    detected = output.outage_detection_ps != NONE
+    silent = np.isin(output.outage_kind, [FaultKind.HANG, FaultKind.UNREACHABLE])
+    assert np.all(detected | silent)
+    assert np.all(output.outage_kind != FaultKind.SLOW)
+    assert np.all(output.outage_crash_ps <= output.outage_stop_ps)
+    assert np.all((output.outage_crash_ps <= output.outage_detection_ps)[detected])
+    assert np.all((output.outage_detection_ps <= output.outage_rejoin_ps)[detected])
+    assert np.all(output.outage_stop_ps <= output.outage_rejoin_ps)
+
+
+def scalable(inputs: ReplayInput) -> ReplayInput:
+    """Without what time does not scale: rounded slow coefficients, the grains of slow starts and ages."""
+    faults, rules = inputs.faults, replace(inputs.rules, slow_start_ps=0)
+    if rules.eviction == EvictionOrder.WEIGHTED:
+        rules = replace(rules, eviction=int(EvictionOrder.SHORTEST))
+    whole = -(-faults.factor_ppm // FULL_SPEED_PPM) * FULL_SPEED_PPM
+    return replace(inputs, faults=replace(faults, factor_ppm=whole), rules=rules)
 
 
 def scaled(record: T, factor: int) -> T:
@@ -125,7 +182,7 @@ def scaled(record: T, factor: int) -> T:
     changes: dict[str, object] = {}
     for field in fields(record):
         value = getattr(record, field.name)
-        if isinstance(value, ServingCosts | IterationCosts):
+        if isinstance(value, PARTS):
             changes[field.name] = scaled(value, factor)
         elif field.name == "counters":
             changes["counters"] = {
@@ -133,7 +190,7 @@ def scaled(record: T, factor: int) -> T:
             }
         elif field.name == "held_integral":
             changes[field.name] = factor * value
-        elif field.name.endswith("_ps"):
+        elif field.name == "ps" or field.name.endswith("_ps"):
             changes[field.name] = (
                 np.where(value == NONE, NONE, factor * value)
                 if isinstance(value, np.ndarray)
