@@ -26,7 +26,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from cost_models.reload_paths import ReloadPhase
 from lumen_policy.ablation import ablation_contenders
+from lumen_policy.cluster import Cluster
 from lumen_policy.comparison import Contender
 from lumen_policy.paired import Pairing
 from lumen_policy.policies.spec import RecoveryPolicy
@@ -69,6 +71,17 @@ def variants(full: RecoveryPolicy) -> Iterator[Contender]:
         yield Contender(label=name, policy=replace(full, name=name, **change))
 
 
+def _without_draft_load(cluster: Cluster) -> Cluster:
+    columns = cluster.fault_columns
+    parts = tuple(
+        part
+        for part in columns.reload.hardware.parts
+        if part.phase not in (ReloadPhase.DRAFT_LOAD, ReloadPhase.DRAFT_INIT)
+    )
+    reload = replace(columns.reload, hardware=replace(columns.reload.hardware, parts=parts))
+    return replace(cluster, fault_columns=replace(columns, reload=reload))
+
+
 def _times(number: str, factor: str) -> str:
     return decimal_text(Decimal(number) * Decimal(factor))
 
@@ -86,8 +99,7 @@ def rows(trace: str, setup: dict[str, Any], scenarios: int) -> Iterator[dict[str
         notices: list[str] = []
         workload = prepare(settings, notices)
         if regime == FREE_DRAFT:
-            costs = replace(workload.cluster.costs, draft_load_ps=0, draft_init_ps=0)
-            workload = replace(workload, cluster=replace(workload.cluster, costs=costs))
+            workload = replace(workload, cluster=_without_draft_load(workload.cluster))
         pairing = Pairing(workload.cluster, workload.trace, ())
         full = choose_policy("lumen", settings, pairing, notices)
         contenders = (*variants(full), *ablation_contenders(full, notices))

@@ -15,7 +15,9 @@ LOG = Path(__file__).resolve().parents[2] / "traces/faults.json"
 def test_a_file_replays_as_its_crashes_do(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "faults.csv"
     path.write_text("time_s,worker,duration_s\n3.5,1,0\n3.5,2,\n3.5,2,1\n9999,0,\n")
-    stated = run("replay", *SMALL, "--crash", "3.5:1,2", "--json").document
+    stated = run(
+        "replay", *SMALL, "--fault", "crash@3.5:1:duration_s=0", "--crash", "3.5:2", "--json"
+    ).document
     ran = run("replay", *SMALL, "--faults", path, "--json")
     document = ran.document
     for key in set(document) - {"faults", "cost"}:

@@ -29,6 +29,8 @@ KEYS = {
     "interrupted",
     "impact",
     "checkpoint",
+    "traffic",
+    "handling",
     "assist",
     "operator",
     "availability",
@@ -116,7 +118,7 @@ def test_operator_figures_and_placebo(run: Run) -> None:
     assert abs(asked["placebo"]["excess_e2e_request_s"]) < plain["impact"]["excess_e2e_request_s"]
     # three workers, two crash at a time
     assert asked["availability"]["crashes_per_month"] == 1.5
-    reload = [outage["rejoin_s"] - outage["crash_s"] for outage in plain["impact"]["outages"]]
+    reload = [outage["rejoin_s"] - outage["start_s"] for outage in plain["impact"]["outages"]]
     down = asked["availability"]["worker_down_minutes_per_month"]
     assert down == pytest.approx(1.5 * sum(reload) / 60)
     parts = plain["impact"]["parts"]
@@ -241,7 +243,7 @@ def test_all_workers_dead(run: Run) -> None:
     assert document["requests"]["finished"] == 120
     assert document["interrupted"]["count"] > 0
     for outage in document["impact"]["outages"]:
-        assert outage["crash_s"] == 2
+        assert outage["start_s"] == 2
         assert outage["detection_s"] == 3
         assert outage["rejoin_s"] > 3
 
