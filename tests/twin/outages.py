@@ -99,8 +99,8 @@ class Outages:
             worker.state = WorkerState.CRASHED
             worker.detection_ps, worker.return_ps = detection, NONE
             worker.drop_batch()
-            self._go_dark(worker)
             holds.closed = True
+            self._go_dark(worker)
             holds.loses = not fault.keeps_copies
         elif worker.state is WorkerState.CRASHED:
             holds.loses = holds.loses or not fault.keeps_copies
@@ -125,9 +125,9 @@ class Outages:
         worker.note_places()
         self._new_outage(worker, fault).stop_ps = now
         worker.state = WorkerState.SILENT
+        worker.holds.closed = True
         self._go_dark(worker)
         worker.awake = False
-        worker.holds.closed = True
         worker.noticed_ps = now + fault.delay_ps
         if fault.back_before_detection:
             worker.return_ps = fault.end_ps
@@ -252,6 +252,8 @@ class Outages:
             else:
                 if worker.refuses:
                     losers += self.run.gateway.believe_dead(worker)
+                self.run.help.end_for(worker)
+                self.run.help.end_for(worker)
                 worker.come_up()
                 self.run.network.idle(worker)
                 self.run.loads.report(worker)
