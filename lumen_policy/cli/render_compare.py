@@ -10,6 +10,9 @@ from lumen_policy.cli.render_operator import availability_line, floor_text, prin
 
 __all__ = ["print_ablation", "print_faults", "print_scenarios"]
 
+_WHOLE_FROM_S = 100
+"""Savings from here on are shown in whole request-seconds, so that three columns of them fit a page."""
+
 
 def print_faults(document: Mapping[str, Any]) -> None:
     """One timeline under every policy: a row for each."""
@@ -137,11 +140,15 @@ def print_ablation(document: Mapping[str, Any]) -> None:
         saves.setdefault(entry["policy"], []).append(entry)
     baselines = [entry["against"] for entry in next(iter(saves.values()))]
     rows = [
-        (*_scenario_row(entry)[:4], *(_saved(cell) for cell in saves.get(entry["label"], [None] * 2)))
+        (
+            *_scenario_row(entry)[:4],
+            *(_saved(cell) for cell in saves.get(entry["label"], [None] * len(baselines))),
+        )
         for entry in entries
     ]
     placebo = document["placebo"]
-    rows.append(("placebo (no crash)", *_excess_cells(placebo["excess_e2e_request_s"]), "–", "–", "–"))
+    nothing = ["–"] * (1 + len(baselines))
+    rows.append(("placebo (no crash)", *_excess_cells(placebo["excess_e2e_request_s"]), *nothing))
     print_table(
         f"excess E2E a crash over the fault-free run, request-seconds ({level} in brackets or beside it)",
         (
@@ -249,7 +256,10 @@ def _bindings(entry: Mapping[str, Any]) -> str:
 def _saved(entry: Mapping[str, Any] | None) -> str:
     if entry is None:
         return "–"
-    return _bracketed(entry["saves_request_s"])
+    saves = entry["saves_request_s"]
+    digits = 0 if abs(saves["mean_s"]) >= _WHOLE_FROM_S else 1
+    mean, low, high = (number(saves[f"{name}_s"], digits) for name in ("mean", "low", "high"))
+    return f"{mean} ({low} … {high})"
 
 
 def _bracketed(figure: Mapping[str, Any]) -> str:
