@@ -247,7 +247,7 @@ def _with_positions(choose: Chooser, plain: ReplayInput) -> ReplayInput:
     columns = [plain.acceptance_threshold[:, 0].tolist()]
     for _ in range(choose.integer(0, 2)):
         columns.append([choose.pick([old, 0, always, old // 2]) for old in columns[-1]])
-    thresholds = np.array(columns, dtype=np.uint64).T
+    thresholds = np.ascontiguousarray(np.array(columns, dtype=np.uint64).T)
     expected = [
         [1.0 + sum(_accepted(row, drafts) for drafts in range(1, k + 1)) for k in range(plain.policy.k + 1)]
         for row in thresholds.tolist()

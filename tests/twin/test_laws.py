@@ -157,15 +157,21 @@ def check_conservation(inputs: ReplayInput, output: ReplayOutput) -> None:
 
 
 def check_outages(output: ReplayOutput) -> None:
-    """Start, stop and detection, rejoin in this order; a worker that was back undetected was silent."""
+    """Start, stop and detection, rejoin in this order.
+
+    A worker that was back undetected was silent; one that never stopped was overtaken by another fault as it drained.
+    """
     detected = output.outage_detection_ps != NONE
     silent = np.isin(output.outage_kind, [FaultKind.HANG, FaultKind.UNREACHABLE])
     assert np.all(detected | silent)
     assert np.all(output.outage_kind != FaultKind.SLOW)
-    assert np.all(output.outage_crash_ps <= output.outage_stop_ps)
+    stopped = output.outage_stop_ps != NONE
+    assert np.all(stopped | (output.outage_kind == FaultKind.DRAIN))
+    assert np.all((output.outage_crash_ps <= output.outage_stop_ps)[stopped])
     assert np.all((output.outage_crash_ps <= output.outage_detection_ps)[detected])
-    assert np.all((output.outage_detection_ps <= output.outage_rejoin_ps)[detected])
-    assert np.all(output.outage_stop_ps <= output.outage_rejoin_ps)
+    assert np.all((output.outage_detection_ps <= output.outage_rejoin_ps)[detected & stopped])
+    assert np.all((output.outage_stop_ps <= output.outage_rejoin_ps)[stopped])
+    assert np.all((output.outage_rejoin_ps != NONE) == stopped)
 
 
 def scalable(inputs: ReplayInput) -> ReplayInput:
