@@ -17,6 +17,8 @@ __all__ = ["Assist", "draft_duration_ps"]
 def draft_duration_ps(inputs: ReplayInput, verified: list[Request], drafts: int) -> int:
     """`drafts` decode steps of the draft model over the verified sequences."""
     assert inputs.costs.draft is not None
+    if not verified:
+        return 0
     sequences = len(verified)
     context = sum(request.context for request in verified)
     return sum(
@@ -32,8 +34,7 @@ def pass_times(inputs: ReplayInput, iteration: Iteration, verify_ps: int, *, pri
     if iteration.ahead is None:
         return draft_ps, verify_ps + draft_ps + round_trip
     ahead_draft_ps = draft_duration_ps(inputs, iteration.ahead, iteration.drafts)
-    ahead_ps = ahead_draft_ps + round_trip if iteration.ahead else 0
-    together = max(verify_ps, ahead_ps)
+    together = max(verify_ps, ahead_draft_ps + round_trip if iteration.ahead else 0)
     if primed:
         return ahead_draft_ps, together
     return draft_ps + ahead_draft_ps, draft_ps + round_trip + together

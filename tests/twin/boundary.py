@@ -93,6 +93,8 @@ def _set_times(
         iteration.draft_ps, duration = pass_times(
             inputs, iteration, verify_ps, primed=assist.primed and iteration.ahead is not None
         )
+        assert verify_ps <= duration
+        assert iteration.draft_ps + (verify_ps if iteration.ahead is None else 0) <= duration
     if assist is not None:
         assist.started(iteration)
     iteration.start_ps = now
