@@ -1,4 +1,4 @@
-"""Run every line of the bench, or those of the groups named: kernel, commands, traces, calibration."""
+"""Run every line of the bench, or those of the groups named: kernel, faults, commands, traces, calibration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 from bench.line import print_lines
 
-_GROUPS = ("kernel", "commands", "traces", "calibration")
+_GROUPS = ("kernel", "faults", "commands", "traces", "calibration")
 
 
 def main() -> int:

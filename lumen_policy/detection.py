@@ -14,6 +14,8 @@ from lumen_policy.replay.draws import DETECTION, draw
 
 __all__ = ["Detection", "FixedDetection", "HangDetection", "RefusedDetection"]
 
+_LONGEST_PS = 950_400 * 10**12
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedDetection:
@@ -54,6 +56,11 @@ class HangDetection:
     def __post_init__(self) -> None:
         if self.misses < 1:
             raise InputError(f"hang_misses: {self.misses} is not ≥ 1")
+        if self.longest_ps > _LONGEST_PS:
+            raise InputError(
+                f"hang_interval_s: {self.misses} checks every {self.interval_s:g} s notice a fault after more than "
+                "11 days, the longest detection"
+            )
 
     @property
     def longest_ps(self) -> int:

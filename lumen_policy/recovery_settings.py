@@ -173,7 +173,7 @@ class RecoverySettings:
     )
     store_latency_s: float | None = key_field(
         None, "float", "recovery", "latency of the store of remote_store; auto: the profile's",
-        unit="s", flag=False, at_least=0, at_most=60,
+        unit="s", flag=False, at_least=0, at_most=1,
         reason="hardware profile",
     )
     store_gb_per_s: float | None = key_field(

@@ -260,6 +260,7 @@ _HANDLED = (
     ("failed_restores", "failed restores"),
     ("partial_restores", "partial restores"),
     ("regenerated_tokens", "tokens decoded again"),
+    ("preemptions", "preemptions"),
 )
 
 

@@ -77,6 +77,11 @@ def test_docs_hold_the_defaults() -> None:
             "tau": st.one_of(st.just("inf"), st.integers(0, 10**6)),
             "crash": st.lists(st.text(), max_size=3),
             "guard": st.booleans(),
+            "fault": st.lists(st.text(), max_size=3),
+            "acceptance_rates": st.lists(st.floats(0.01, 1), max_size=4),
+            "assist_retarget_s": st.one_of(st.just("inf"), st.floats(0.01, 100)),
+            "detection": st.sampled_from(["auto", "hang", "refused"]),
+            "spare_s": st.one_of(st.just("auto"), st.floats(0, 100)),
             "kv_pages": st.none(),
         },
     )

@@ -92,6 +92,11 @@ def test_hang_phase_is_uniform() -> None:
     assert abs(mean_s - 3.5) < 0.026
 
 
+def test_checks_that_would_never_notice_are_refused() -> None:
+    with pytest.raises(InputError, match="hang_interval_s: 1000000 checks"):
+        HangDetection(interval_s=1e5, misses=10**6, timeout_s=1)
+
+
 def test_fixed_detection() -> None:
     assert list(FixedDetection(delay_s=0.25).delays_ps(2, 7)) == [S // 4, S // 4]
     with pytest.raises(InputError):
