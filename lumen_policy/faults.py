@@ -26,6 +26,7 @@ __all__ = [
     "check_faults",
     "check_fields",
     "fault_of",
+    "outlasting",
     "parse_crashes",
     "parse_faults",
     "timeline_of",
@@ -268,6 +269,18 @@ def check_faults(faults: Iterable[Fault], *, workers: int, span_ps: int) -> None
                 f"{fault.kind}: {fault.time_s:g} s is after the end of the trace, whose last arrival is at "
                 f"{span_ps / PS_PER_S:g} s"
             )
+
+
+def outlasting(faults: Iterable[Fault], horizon_ps: int) -> list[str]:
+    """A line where faults last longer than the window that is measured; else none."""
+    long_ps = [fault.duration_ps for fault in faults if (fault.duration_ps or 0) > horizon_ps]
+    if not long_ps:
+        return []
+    lasting = max(duration_ps for duration_ps in long_ps if duration_ps is not None) / PS_PER_S
+    return [
+        f"{len(long_ps):,} faults last longer than the window H of {horizon_ps / PS_PER_S:g} s, the longest "
+        f"{lasting:g} s: what they cost after it is not measured (--horizon-s)"
+    ]
 
 
 def _workers(key: str, text: str, workers_text: str) -> list[int]:

@@ -96,6 +96,7 @@ def _over_faults(
     from lumen_policy.cli.report import write_notices
     from lumen_policy.comparison import choose_contenders, compare_faults
     from lumen_policy.fault_schedule.stated import stated_faults
+    from lumen_policy.faults import outlasting
     from lumen_policy.paired import Pairing
     from lumen_policy.policy_choice import COMPARED
     from lumen_policy.workload import prepare
@@ -103,6 +104,7 @@ def _over_faults(
     notices: list[str] = []
     workload = prepare(settings, notices)
     stated = stated_faults(settings, span_ps=workload.trace.span_ps, notices=notices)
+    notices += outlasting(stated.faults, workload.cluster.horizon_ps)
     pairing = Pairing(workload.cluster, workload.trace, stated.faults)
     contenders = choose_contenders(policies or COMPARED, settings, pairing, notices)
     write_notices(notices, quiet=quiet)

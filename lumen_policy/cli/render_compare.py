@@ -182,9 +182,10 @@ def _level(document: Mapping[str, Any]) -> str:
 def _scenarios_line(document: Mapping[str, Any]) -> str:
     scenarios, cluster = document["scenarios"], document["cluster"]
     together = " (a rack)" if scenarios["victim_choice"] == "rack" else ""
+    scope = "" if scenarios["victim_scope"] == "gpu" else f" of scope {scenarios['victim_scope']}"
     return (
         f"scenarios {scenarios['count']} of {scenarios['rate_per_s']:.3f} requests/s, "
-        f"{scenarios['victims']} of {cluster['workers']} workers{together} crash after "
+        f"{scenarios['victims']} of {cluster['workers']} workers{together} crash{scope} after "
         f"{scenarios['warmup_s']:g} s, H = {cluster['horizon_s']:g} s"
     )
 

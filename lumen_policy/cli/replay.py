@@ -42,6 +42,7 @@ def _replay(
     """Replay a trace under a recovery policy, paired with its fault-free run."""
     from lumen_policy.cli.report import write_document, write_notices
     from lumen_policy.fault_schedule.stated import stated_faults
+    from lumen_policy.faults import outlasting
     from lumen_policy.paired import Pairing
     from lumen_policy.policy_choice import choose_policy
     from lumen_policy.request_file import check_output, write_per_request
@@ -53,6 +54,7 @@ def _replay(
     notices: list[str] = []
     workload = prepare(settings, notices)
     stated = stated_faults(settings, span_ps=workload.trace.span_ps, notices=notices)
+    notices += outlasting(stated.faults, workload.cluster.horizon_ps)
     pairing = Pairing(workload.cluster, workload.trace, stated.faults)
     policy = choose_policy(settings.policy, settings, pairing, notices)
     write_notices(notices, quiet=quiet)

@@ -7,6 +7,12 @@ from typing import Any
 
 import pytest
 
+from lumen_policy.faults import parse_crashes
+from lumen_policy.paired import Pairing
+from lumen_policy.policies.fixed_checkpointing import fixed_checkpointing
+from lumen_policy.settings import settings_from
+from lumen_policy.workload import prepare
+
 from .conftest import Run
 from .test_replay import SMALL
 
@@ -132,6 +138,35 @@ def test_false_alarms_are_faults_of_the_faulty_run_alone(replayed: Any) -> None:
     assert alarmed["availability"] is None
 
 
+def test_no_run_without_faults_has_a_false_alarm() -> None:
+    """The fault-free run and the placebo's: the alarms are in the faulty run alone."""
+    settings = settings_from(
+        {"limit": 120, "rate_scale": 3, "workers": 3, "false_alarms_per_hour": 300, "detection_s": 1}
+    )
+    workload = prepare(settings, [])
+    pairing = Pairing(workload.cluster, workload.trace, parse_crashes(["3.5:1"]))
+    run = pairing.run(fixed_checkpointing())
+    assert len(run.faulty.inputs.faults) == len(pairing.faults) > 1
+    assert len(run.fault_free.inputs.faults) == 0
+    replayed = []
+    real = workload.cluster.__class__.replay_input
+
+    def spied(*arguments: Any, **keys: Any) -> Any:
+        replayed.append(keys["faults"])
+        return real(*arguments, **keys)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workload.cluster.__class__, "replay_input", spied)
+        pairing.placebo(run)
+    assert replayed == [()]
+
+
+def test_faults_longer_than_the_window_are_said(run: Run) -> None:
+    slow = ("replay", *SMALL, "--fault", "slow@1:0:factor=1.5,duration_s=301")
+    assert "1 faults last longer than the window H of 300 s" in run(*slow).err
+    assert "longer than" not in run(*slow, "--horizon-s", "301").err
+
+
 CRASH = ("--crash", "3.5:1")
 
 
@@ -242,6 +277,8 @@ def test_scenarios_know_scopes(run: Run, tmp_path: Path) -> None:
         for scope in ("process", "gpu")
     }
     assert by_scope["process"]["scenarios"]["victim_scope"] == "process"
+    said = run(*flags[:-3], "--k", "0", "--victim-scope", "node").out
+    assert "workers crash of scope node after 8 s" in said
     means = {
         scope: document["policies"][-1]["excess_e2e_request_s"]["mean_s"]
         for scope, document in by_scope.items()
