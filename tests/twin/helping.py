@@ -47,6 +47,10 @@ class Help:
         """The help ends with its drafter or its target."""
         self.assists = [a for a in self.assists if worker not in (a.drafter, a.target)]
 
+    def end_by(self, drafter: Worker) -> None:
+        """The drafter helps no more."""
+        self.assists = [assist for assist in self.assists if assist.drafter is not drafter]
+
     def draft_ready(self) -> None:
         for worker, reload, outage in self._reloading():
             if reload.draft_ready_ps == self.run.now:
@@ -65,7 +69,7 @@ class Help:
                 choice = self._choose(worker)
                 if choice == NONE or (current is not None and current.target.index == choice):
                     continue
-                self.end_for(worker)
+                self.end_by(worker)
                 self.run.counters["retargets"] += current is not None
                 outage.assist_target = choice
                 self._begin(worker, self.run.workers[choice])
@@ -75,7 +79,7 @@ class Help:
             if reload.assist_end_ps == self.run.now:
                 reload.assist_end_ps = reload.retarget_ps = NONE
                 outage.assist_end_ps = self.run.now
-                self.end_for(worker)
+                self.end_by(worker)
 
     def _reloading(self) -> list[tuple[Worker, Reload, Outage]]:
         return [

@@ -105,7 +105,7 @@ class Outages:
         elif worker.state is WorkerState.CRASHED:
             holds.loses = holds.loses or not fault.keeps_copies
         else:
-            self.run.help.end_for(worker)
+            self.run.help.end_by(worker)
             worker.state = WorkerState.RELOADING
             worker.return_ps = NONE
             self._start_reload(worker, fault, now)
@@ -253,7 +253,7 @@ class Outages:
                 if worker.refuses:
                     losers += self.run.gateway.believe_dead(worker)
                 self.run.help.end_for(worker)
-                self.run.help.end_for(worker)
+                self.run.help.end_by(worker)
                 worker.come_up()
                 self.run.network.idle(worker)
                 self.run.loads.report(worker)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from lumen_policy.replay.contract import EvictionOrder, ReplayInput, ReplayOutput, Status
+from lumen_policy.replay.contract import NONE, EvictionOrder, ReplayInput, ReplayOutput, Status
 
 from .boundary import start_iteration
 from .checkpoint import Holder
@@ -76,6 +76,7 @@ class Simulation:
         self.held_integral = 0
         self.held_before = 0
         self.next_arrival = 0
+        self.next_report_ps = 0 if inputs.rules.load_report_ps > 0 else NONE
 
     # The clock.
 
@@ -106,10 +107,11 @@ class Simulation:
         return pending + self.outages.pending_ps + self.help.pending_ps
 
     def _report_before(self, now: int) -> None:
-        """The last load report between this instant and the next: nothing changes in between."""
+        """Load reports between this instant and the next: nothing changes in between, so the last will do."""
         every = self.inputs.rules.load_report_ps
-        if every > 0 and (now - 1) // every > self.now // every:
+        if every > 0 and self.next_report_ps < now:
             self.loads.report_all()
+            self.next_report_ps = -(-now // every) * every
 
     def _instant(self) -> None:
         self._end_iterations()
@@ -120,8 +122,9 @@ class Simulation:
         self.help.draft_ready()
         self.help.retarget()
         self.help.end()
-        if self.inputs.rules.load_report_ps > 0 and self.now % self.inputs.rules.load_report_ps == 0:
+        if self.next_report_ps == self.now:
             self.loads.report_all()
+            self.next_report_ps += self.inputs.rules.load_report_ps
         self._snapshot()
         self._arrive()
         self._start_iterations()
@@ -224,7 +227,7 @@ class Simulation:
     # (7) Snapshots.
 
     def _snapshot(self) -> None:
-        if self.now in self.inputs.snapshot_ps:
+        if self.now in self.inputs.snapshot_ps[len(self.snapshots) :]:
             running = [request for worker in self.workers if worker.up for request in worker.batch]
             self.snapshots.append(
                 Snapshot(
