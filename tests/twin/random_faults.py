@@ -25,6 +25,7 @@ from .chooser import Chooser
 
 __all__ = ["with_faults", "with_links", "with_rules"]
 
+INFINITE = 2**63 - 1
 SLOW_START_GRAIN = 2**20
 SHARE_OF_SPAN = 2000
 SILENT = (FaultKind.HANG, FaultKind.UNREACHABLE)
@@ -168,12 +169,26 @@ def with_links(choose: Chooser, plain: ReplayInput, unit: int) -> ReplayInput:
     if placement == Placement.STORE:
         routing = Routing.ANYWHERE
     theta = choose.pick([plain.policy.theta, -1])
-    policy = replace(plain.policy, placement=int(placement), routing=int(routing), theta=theta)
+    remote = choose.integer(0, 2) == 0  # most interrupted requests restore over the network
+    if remote:
+        placement, routing, theta = (
+            choose.pick([Placement.RING, Placement.LOAD_AWARE]),
+            Routing.LOAD_AWARE,
+            -1,
+        )
+    policy = replace(
+        plain.policy,
+        placement=int(placement),
+        routing=int(routing),
+        theta=theta,
+        tau_tokens=INFINITE if remote else plain.policy.tau_tokens,
+        budget_pages=max(2, plain.policy.budget_pages) if remote else plain.policy.budget_pages,
+    )
     rules = replace(
         plain.rules,
         stream_prefill=_maybe(choose),
         second_replica=_maybe(choose),
-        remote_restore=choose.integer(0, 1) == 1,
+        remote_restore=remote or choose.integer(0, 1) == 1,
         restore_failure=choose.pick([0, 0, 2**63, 2**64 - 1]),
     )
     return replace(plain, costs=replace(plain.costs, transfers=transfers), policy=policy, rules=rules)
