@@ -12,9 +12,19 @@ from twin import compare
 from twin import replay as twin
 from twin.strategies import random_input
 
+from cost_models.serving_costs import TransferCosts
 from lumen_policy.errors import InputError, ReplayError
 from lumen_policy.replay import engine
-from lumen_policy.replay.contract import FaultTable, Placement, ReplayInput, Routing, Status
+from lumen_policy.replay.contract import (
+    NONE,
+    FaultKind,
+    FaultTable,
+    Placement,
+    RecoveryRules,
+    ReplayInput,
+    Routing,
+    Status,
+)
 from lumen_policy.replay.engine import replay, replay_timed
 
 from .inputs import ints, linear, make_costs, make_input, make_policy
@@ -36,6 +46,20 @@ def test_the_good_input_is_good() -> None:
 
 def crashes(times: list[int], workers: list[int], delays: list[int]) -> dict[str, Any]:
     return {"faults": FaultTable.crashes(times, workers, delays, COSTS)}
+
+
+def one_fault(kind: int, **columns: int) -> dict[str, Any]:
+    crash = CRASH["faults"]
+    changes = {"kind": kind, "length_ps": 5, "factor_ppm": 2_000_000, **columns}
+    return {"faults": replace(crash, **{name: ints([value]) for name, value in changes.items()})}
+
+
+def rules(**changes: Any) -> dict[str, Any]:
+    return {"rules": RecoveryRules(**changes)}
+
+
+def links(**changes: Any) -> dict[str, Any]:
+    return {"costs": replace(COSTS, transfers=TransferCosts(**changes))}
 
 
 @pytest.mark.parametrize(
@@ -67,8 +91,8 @@ def crashes(times: list[int], workers: list[int], delays: list[int]) -> dict[str
             "restore table ends below 21 tokens",
         ),
         ({"costs": replace(COSTS, pool_pages=0)}, "pool_pages: 0"),
-        ({"costs": replace(COSTS, restart_ps=9 * 10**18)}, "restart_ps = 9000000000000000000"),
-        ({"costs": replace(COSTS, full_load_ps=-1)}, "full_load_ps = -1"),
+        (one_fault(FaultKind.CRASH, restart_ps=9 * 10**18), "restart 9000000000000000000"),
+        (one_fault(FaultKind.CRASH, load_ps=-1), "load -1"),
         ({"costs": replace(COSTS, restore_ps=ints([0, -5]))}, "restore_ps = -5"),
         ({"costs": replace(COSTS, target=linear(10**16, 64))}, "more than 3 days"),
         ({"router": 7}, "router: 7"),
@@ -79,8 +103,30 @@ def crashes(times: list[int], workers: list[int], delays: list[int]) -> dict[str
         (crashes([5, 3], [0, 0], [1, 1]), "in order"),
         (crashes([-5], [0], [1]), "from 0 to 90 days"),
         (crashes([5, 5], [0, 0], [1, 1]), "ascend"),
-        (crashes([5], [0], [-50]), "detection"),
-        (crashes([5], [0], [1, 2]), "differ in number"),
+        (crashes([5], [0], [-50]), "delay -50"),
+        (crashes([5], [0], [1, 2]), "differ in length"),
+        (one_fault(9), "kind 9 is not from 0 to 5"),
+        (one_fault(FaultKind.SLOW, factor_ppm=999_999), "factor 999999"),
+        (one_fault(FaultKind.UNREACHABLE, length_ps=NONE), "length -1"),
+        (one_fault(FaultKind.DRAIN, length_ps=NONE), "length -1"),
+        (one_fault(FaultKind.HANG, length_ps=-2), "length -2"),
+        (one_fault(FaultKind.CRASH, refusals=-1), "refusals -1"),
+        (one_fault(FaultKind.CRASH, load_ps=0, init_ps=0), "load and init 0"),
+        (rules(eviction=4), "eviction: 4"),
+        (rules(restore_failure=2**64), "restore_failure: 18446744073709551616"),
+        (rules(retarget_ps=-1), "retarget_ps: -1"),
+        (rules(load_report_ps=-1), "load_report_ps: -1"),
+        (rules(domain=ints([0])), "domain: 1 failure domains for 2 workers"),
+        (
+            {**rules(remote_restore=True), "policy": make_policy(placement=Placement.RING)},
+            "restore table ends below",
+        ),
+        ({"policy": make_policy(placement=Placement.STORE, routing=Routing.HOLDER)}, "store"),
+        ({"policy": make_policy(placement=Placement.RING, routing=Routing.ANYWHERE)}, "restore table ends"),
+        ({"policy": make_policy(placement=Placement.STORE)}, "restore table ends"),
+        (links(egress_token_ps=-1), "egress_token_ps = -1"),
+        (links(store_latency_ps=10**13), "store_latency_ps"),
+        (links(remote_restore_ps=ints([0, -1])), "restore"),
         (crashes([5], [-1], [1]), "worker -1"),
         ({"snapshot_ps": ints([5, 5])}, "snapshot"),
         ({"policy": replace(make_policy(), budget_pages=-1)}, "budget_pages: -1"),
@@ -211,6 +257,24 @@ def test_narrow_and_strided_arrays_are_read_as_they_are() -> None:
     )
     assert not wide.flags.c_contiguous
     assert compare(replay(narrow), replay(inputs)) == []
+
+
+def test_thresholds_are_read_whatever_their_order() -> None:
+    """INV-10: tables that lie column by column are the same tables, and need no second compilation."""
+    table = np.array([[0, 2**63], [2**64 - 1, 1], [5, 2**62]], dtype=np.uint64)
+    expected = 1.0 + np.arange(9).reshape(3, 3)
+    inputs = replace(
+        GOOD,
+        **CRASH,
+        **drafts(
+            2, acceptance_threshold=np.asfortranarray(table), expected_tokens=np.asfortranarray(expected)
+        ),
+    )
+    assert not inputs.acceptance_threshold.flags.c_contiguous
+    state = engine.allocate(inputs, 1000)
+    assert state.threshold.flags.c_contiguous
+    assert state.expected.flags.c_contiguous
+    assert np.array_equal(state.threshold, table)
 
 
 def test_cpu_seconds_are_of_the_kernel_alone() -> None:

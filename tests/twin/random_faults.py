@@ -165,8 +165,8 @@ def with_links(choose: Chooser, plain: ReplayInput, unit: int) -> ReplayInput:
         store_restore_ps=table([0, 3, 40], [0, 1, 9]),
     )
     placement = choose.pick([*Placement, Placement.LOAD_AWARE])
-    routing = choose.pick([Routing.SHORTEST_QUEUE, Routing.HOLDER, Routing.LOAD_AWARE, Routing.LOAD_AWARE])
-    if placement == Placement.STORE:
+    routing = choose.pick([*Routing, Routing.LOAD_AWARE])
+    if placement == Placement.STORE and routing in (Routing.HOLDER, Routing.LOAD_AWARE):
         routing = Routing.ANYWHERE
     theta = choose.pick([plain.policy.theta, -1])
     remote = choose.integer(0, 2) == 0  # most interrupted requests restore over the network
