@@ -101,7 +101,7 @@ def one_fault(kind: FaultKind, ps: int, worker: int, like: FaultTable, **changes
 class TestConservation:
     @pytest.mark.parametrize("number", range(3 * FAULTY))
     def test_requests_tokens_and_copies(self, number: int) -> None:
-        """Requests, tokens, gaps and copies add up whatever the faults and rules."""
+        """INV-29: Requests, tokens, gaps and copies add up whatever the faults and rules."""
         inputs = rich(number)
         output = replay(inputs)
         check_conservation(inputs, output)
@@ -112,7 +112,7 @@ class TestConservation:
         assert output.counters["migrated"] <= output.interruptions.sum()
 
     def test_free_links_lose_nothing(self) -> None:
-        """Without link costs everything arrives at once: nothing waits and nothing is lost."""
+        """INV-29: Without link costs everything arrives at once: nothing waits and nothing is lost."""
         sent = 0
         for number in range(FAULTY):
             inputs = rich(number)
@@ -124,7 +124,7 @@ class TestConservation:
         assert sent > 0
 
     def test_restores_that_always_fail(self) -> None:
-        """Nothing is restored; what would have been is counted as failed."""
+        """INV-29: Nothing is restored; what would have been is counted as failed."""
         failed = 0
         for number in range(3 * FAULTY):
             inputs = rich(number)
@@ -139,7 +139,7 @@ class TestConservation:
 class TestCausality:
     @EACH_RICH
     def test_a_fault_changes_nothing_before_it(self, number: int) -> None:
-        """Without the faults from an instant on, everything before it is as with them."""
+        """INV-30: Without the faults from an instant on, everything before it is as with them."""
         inputs = rich(number, 1)
         for ps in np.unique(inputs.faults.ps)[-2:].tolist():
             before = replace(inputs, faults=some_faults(inputs.faults, inputs.faults.ps < ps))
@@ -147,7 +147,7 @@ class TestCausality:
 
     @EACH_RICH
     def test_an_arrival_changes_nothing_before_it(self, number: int) -> None:
-        """Without the last arrivals, everything before them is as with them."""
+        """INV-30: Without the last arrivals, everything before them is as with them."""
         inputs = rich(number, 2)
         ps = int(inputs.arrival_ps[-1])
         n = int(np.searchsorted(inputs.arrival_ps, ps))
@@ -198,7 +198,7 @@ def past(inputs: ReplayInput, output: ReplayOutput, ps: int) -> dict[str, Any]:
 class TestWhatCoincides:
     @EACH_RICH
     def test_without_copies_every_policy_restarts(self, number: int) -> None:
-        """With no checkpoint room a policy that would send to the holder, or by L, is stop_and_restart."""
+        """INV-31: With no checkpoint room a policy that would send to the holder, or by L, is stop_and_restart."""
         inputs = rich(number, 1)
         rules = replace(inputs.rules, eviction=int(EvictionOrder.REFUSE))
         bare = replace(inputs, rules=rules, policy=stop_and_restart().codes(budget_pages=0))
@@ -206,7 +206,7 @@ class TestWhatCoincides:
         assert not differences(replay(fixed), replay(bare), apart_from=("holder",))
 
     def test_copies_that_never_arrive_are_none(self) -> None:
-        """Links so slow that no copy arrives: as stop_and_restart, request for request."""
+        """INV-31: Links so slow that no copy arrives: as stop_and_restart, request for request."""
         tried = 0
         for number in range(3 * FAULTY):
             inputs = rich(number)
@@ -225,7 +225,7 @@ class TestWhatCoincides:
 
     @EACH_RICH
     def test_links_never_delay_requests(self, number: int) -> None:
-        """Without faults, links and rules of recovery change what is held, and no request."""
+        """INV-32: Without faults, links and rules of recovery change what is held, and no request."""
         inputs = calm(rich(number))
         plain = replace(
             inputs,
@@ -236,7 +236,7 @@ class TestWhatCoincides:
 
     @EACH_RICH
     def test_no_domains_is_each_its_own(self, number: int) -> None:
-        """A worker that stands alone in its domain shares it with none."""
+        """INV-32: A worker that stands alone in its domain shares it with none."""
         inputs = rich(number, 1)
         rules = replace(inputs.rules, second_replica=True, anti_affinity=True, domain=None)
         own = replace(rules, domain=np.arange(inputs.workers)[::-1].copy())
@@ -244,7 +244,7 @@ class TestWhatCoincides:
 
     @pytest.mark.parametrize("order", list(EvictionOrder)[1:], ids=lambda order: order.name)
     def test_eviction_without_need(self, order: EvictionOrder) -> None:
-        """With room for everything no order evicts."""
+        """INV-32: With room for everything no order evicts."""
         for number in range(FAULTY):
             inputs = rich(number, 2)
             roomy = replace(inputs, policy=replace(inputs.policy, budget_pages=UNLIMITED_PAGES))
@@ -268,7 +268,7 @@ class TestFaultsThatDoNothing:
         "kind", [FaultKind.HANG, FaultKind.UNREACHABLE], ids=lambda kind: kind.name.lower()
     )
     def test_a_silence_of_no_length(self, number: int, kind: FaultKind) -> None:
-        """A worker that is silent for no time, and nothing under way then, goes on as if nothing had been."""
+        """INV-33: A worker that is silent for no time, and nothing under way then, goes on as if nothing had been."""
         inputs = rich(number)
         inputs = replace(
             inputs,
@@ -286,7 +286,7 @@ class TestFaultsThatDoNothing:
 
     @EACH_RICH
     def test_full_speed_is_not_slow(self, number: int) -> None:
-        """A factor of one changes nothing."""
+        """INV-33: A factor of one changes nothing."""
         inputs, instants = with_odd_instants_free(rich(number, 1))
         others = some_faults(inputs.faults, inputs.faults.kind != FaultKind.SLOW)
         inputs = replace(inputs, faults=others)
@@ -302,7 +302,7 @@ class TestFaultsThatDoNothing:
 class TestSlowWorkers:
     @pytest.mark.parametrize("seed", range(10))
     def test_slower_is_never_earlier(self, seed: int) -> None:
-        """One request at a time on one worker: the larger the factor, the later every request."""
+        """INV-34: One request at a time on one worker: the larger the factor, the later every request."""
         random = np.random.default_rng(seed)
         n = 30
         inputs = make_input(

@@ -51,7 +51,7 @@ AGE = 2**30  # picoseconds in which a copy ages by one
 class TestLinks:
     @pytest.mark.parametrize("arrived", [False, True], ids=["in flight", "just arrived"])
     def test_a_crash_with_bytes_in_flight(self, replay: Replay, arrived: bool) -> None:
-        """Iterations of 100; egress 2 + 1 a token, ingress 1 a token.
+        """INV-35: Iterations of 100; egress 2 + 1 a token, ingress 1 a token.
 
         100  w0 sends 32 tokens: off the egress link at 134, at w1 at 166
         165  w0 crashes: all lost; 170 detected; w1: prefill of 33 → 270, → 370
@@ -99,7 +99,7 @@ class TestLinks:
         check_tokens(output, sent=34, arrived=33, lost=1, released=33)
 
     def test_the_egress_link_backs_up(self, replay: Replay) -> None:
-        """Iterations of 100; egress 10 + 5 a token, ingress 1 a token. Request 2 is admitted at 100.
+        """INV-35: Iterations of 100; egress 10 + 5 a token, ingress 1 a token. Request 2 is admitted at 100.
 
         100  request 0: 32 tokens sent, off at 270, there at 302
         200  request 2: 16 sent, off at 270 + 10 + 80 = 360 (70 late), there at 376; request 0's are under way
@@ -159,7 +159,7 @@ class TestLinks:
 @BOTH
 class TestHolders:
     def test_a_second_replica_saves_the_day(self, replay: Replay) -> None:
-        """Copies at w1 and w2; server and first holder die together.
+        """INV-35: Copies at w1 and w2; server and first holder die together.
 
         35   w0 and w1 crash with 34 tokens at each holder; 40 detected
         40   w2: restore of 32 → 47, 3 tokens → 57, → 67
@@ -196,7 +196,7 @@ class TestHolders:
         assert output.snapshot_held_tokens.tolist() == [[0, 32, 0, 32]]
 
     def test_re_replicate(self, replay: Replay) -> None:
-        """The holder dies; the copy is made anew before the server dies.
+        """INV-35: The holder dies; the copy is made anew before the server dies.
 
         10   32 tokens to w1; 15 w1 crashes; 18 detected: the new holder is w2
         20   all 33 tokens to w2; 30: the 34th
@@ -285,7 +285,7 @@ class TestFullCheckpointMemory:
         check_tokens(output, sent=80, refused=0, evicted=0)
 
     def test_least_recent(self, replay: Replay) -> None:
-        """At 20 request 0 wants a page: of 13 and 16, the copy that grew at 13 goes (32 tokens).
+        """INV-35: At 20 request 0 wants a page: of 13 and 16, the copy that grew at 13 goes (32 tokens).
 
         24   17 + 31; 26: 32; 30: 18; 36: 33 with the free page
         """
@@ -295,7 +295,7 @@ class TestFullCheckpointMemory:
         check_tokens(output, sent=83, refused=0, evicted=32, released=51)
 
     def test_shortest(self, replay: Replay) -> None:
-        """At 20 none is shorter than the 17 tokens to come: one refused. At 23 request 1 (33) evicts the 16 of 0.
+        """INV-35: At 20 none is shorter than 17 tokens: one refused. At 23 request 1 (33) evicts the 16 of 0.
 
         26   request 2: 32; 33: request 1: 34
         36   request 2 wants 33, but 34 is not shorter: one refused
@@ -306,7 +306,7 @@ class TestFullCheckpointMemory:
         check_tokens(output, sent=84, refused=2, evicted=16, released=66)
 
     def test_weighted(self, replay: Replay) -> None:
-        """Tokens by age, a copy's age counting from 1 at 0, 3, 6.
+        """INV-35: Tokens by age, a copy's age counting from 1 at 0, 3, 6.
 
         20   17/21 for request 0 against 32/18 and 31/15: one refused
         23   33/21 for request 1 against 16/24: evicted (31/18 is not less)
@@ -322,7 +322,7 @@ class TestFullCheckpointMemory:
 class TestRestores:
     @pytest.mark.parametrize("source_dies", [False, True], ids=["done", "source dies"])
     def test_from_another_worker(self, replay: Replay, source_dies: bool) -> None:
-        """Request 0 on w0, copy at w1, where request 1 runs until 50; restored over the network at the idle w2.
+        """INV-35: Request 0 on w0, copy at w1, where request 1 runs until 50; restored over the network at the idle w2.
 
         35   w0 crashes; 40 detected: L is 34 + 16 at w1, 11 at w2, which restores two pages from w1 → 70
         70   3 tokens → 80, → 90
@@ -373,7 +373,7 @@ class TestRestores:
         assert output.restored_tokens[[0, 3]].tolist() == [32, 32]
 
     def test_from_the_store(self, replay: Replay) -> None:
-        """Iterations of 100; the store takes 4 + 1 a token and gives two pages in 35.
+        """INV-35: Iterations of 100; the store takes 4 + 1 a token and gives two pages in 35.
 
         100  32 tokens, there at 136; 200 and 300: one each, there 5 later
         340  w0 crashes; 350 detected: w1 restores from the store → 385

@@ -48,7 +48,7 @@ TO_HOLDER = policy(placement=Placement.RING, routing=Routing.HOLDER)
 @BOTH
 class TestCrashes:
     def test_in_mid_prefill(self, replay: Replay) -> None:
-        """A prompt of 40 in chunks of 16: the second chunk is lost.
+        """INV-35: A prompt of 40 in chunks of 16: the second chunk is lost.
 
         0    w0: chunk of 16 → 10, chunk of 16 (lost)
         15   w0 crashes; 20 detected, nothing was ever copied
@@ -95,7 +95,7 @@ class TestCrashes:
         check_tokens(output, sent=16, arrived=16, released=16)
 
     def test_the_holder_first(self, replay: Replay) -> None:
-        """The copy dies with its holder, and then the server dies.
+        """INV-35: The copy dies with its holder, and then the server dies.
 
         10   w0 sends 32 tokens to w1
         15   w1 crashes; 18 detected: no copy any more, and no new holder
@@ -125,7 +125,7 @@ class TestCrashes:
         check_tokens(output, sent=32, arrived=32, released=32)
 
     def test_server_and_holder_at_once(self, replay: Replay) -> None:
-        """Requests 0, 1, 2 on w0, w1, w2, copies at w1, w2, w0; w0 and w1 die together.
+        """INV-35: Requests 0, 1, 2 on w0, w1, w2, copies at w1, w2, w0; w0 and w1 die together.
 
         10, 20, 30   a token each, copies of 32, 33, 34
         35   w0 and w1 crash; 40 detected: request 0 lost its copy, request 1 has its own at w2
@@ -149,7 +149,7 @@ class TestCrashes:
         assert (output.crash_existing_tokens.tolist(), output.crash_saved_tokens.tolist()) == ([68], [32])
 
     def test_during_the_restore(self, replay: Replay) -> None:
-        """The holder dies while it restores.
+        """INV-35: The holder dies while it restores.
 
         35   w0 crashes; 40 detected, 34 tokens at w1
         40   w1: restore → 47, a new copy to be at w2
@@ -176,7 +176,7 @@ class TestCrashes:
         check_tokens(output, sent=34, released=34)
 
     def test_of_the_drafting_worker(self, replay: Replay) -> None:
-        """w0 drafts for w1 from 30 on and dies at 60; the pass under way ends as planned.
+        """INV-35: w0 drafts for w1 from 30 on and dies at 60; the pass under way ends as planned.
 
         15   w0 crashes; 20 detected, request 0 to w1; 30 draft ready
         30   w1: plain → 40 (draft prefill 3 + 3); passes of 10 + 2 · 3 + 1 with three tokens each → 57 → 74
@@ -209,7 +209,7 @@ class TestCrashes:
         assert {name: output.counters[name] for name in expected} == expected
 
     def test_a_second_while_reloading(self, replay: Replay) -> None:
-        """The only worker; its second crash takes a repair of 100, a load of 200 and an init of 10.
+        """INV-35: The only worker; its second crash takes a repair of 100, a load of 200 and an init of 10.
 
         15    w0 crashes; 20 detected, would be back at 1075; request 0 (one token) waits at the gateway
         500   w0 crashes again: back at 500 + 310 = 810; request 1 came at 600
@@ -255,7 +255,7 @@ class TestCrashes:
         check_tokens(output, sent=35, arrived=35, released=35)
 
     def test_refused_connections(self, replay: Replay) -> None:
-        """The gateway notices at once that w0 refuses, but gives it up only after the second refusal.
+        """INV-35: The gateway notices at once that w0 refuses, but gives it up only after the second refusal.
 
         15   w0 crashes and reloads (→ 1070); Q = 0, 1: request 0 is refused there, goes to w1
         16   request 2: Q = 0, 2: refused at w0, which is given up; to w1
@@ -284,7 +284,7 @@ class TestCrashes:
 @BOTH
 class TestSilence:
     def test_a_hang_is_detected(self, replay: Replay) -> None:
-        """Request 0 on w0, request 1 on w1, both from 0; request 2 joins w0 at 17.
+        """INV-35: Request 0 on w0, request 1 on w1, both from 0; request 2 joins w0 at 17.
 
         10   w0 sends 32 tokens to w1
         15   w0 hangs for ever; 40 detected, killed, back at 40 + 1055
@@ -309,7 +309,7 @@ class TestSilence:
 
     @pytest.mark.parametrize("kind", [HANG, UNREACHABLE])
     def test_back_before_its_detection(self, replay: Replay, kind: FaultKind) -> None:
-        """Request 0 on w0, request 1 on w1, both from 0; request 2 joins w0 at 17.
+        """INV-35: Request 0 on w0, request 1 on w1, both from 0; request 2 joins w0 at 17.
 
         10   each sends its first copy: 32 to w1, 8 to w0
         15   w0 is silent until 35; 45 would be its detection
@@ -336,7 +336,7 @@ class TestSilence:
         assert output.end_ps == 100
 
     def test_unreachable_and_back(self, replay: Replay) -> None:
-        """The path to w0 is gone from 15 to 115; 25 detected; it keeps the copy of request 1.
+        """INV-35: The path to w0 is gone from 15 to 115; 25 detected; it keeps the copy of request 1.
 
         10   copies of 32 at w1 and of 16 at w0
         25   w0 is away: request 0 to w1, admitted at 30: restore → 37, decodes → 50, 60, 70, 80
@@ -411,7 +411,7 @@ class TestSilence:
 @BOTH
 class TestSlowWorkers:
     def test_iterations_that_start_in_time_are_slow(self, replay: Replay) -> None:
-        """One and a half times as long from 15 to 35: 0 → 10 → 20 → 35 → 45."""
+        """INV-35: One and a half times as long from 15 to 35: 0 → 10 → 20 → 35 → 45."""
         slow = fault(FaultKind.SLOW, 15, length_ps=20, factor_ppm=1_500_000)
         output = replay(case([(0, 8, 4)], costs(flat(10)), faults=faults(slow)))
         assert output.first_ps[0] == 10
@@ -440,7 +440,7 @@ class TestSlowWorkers:
 @BOTH
 class TestDrains:
     def test_the_last_request_is_finished(self, replay: Replay) -> None:
-        """w0 takes nothing from 15 on, ends its request at 40, is worked on for 60 and reloads.
+        """INV-35: w0 takes nothing from 15 on, ends its request at 40, is worked on for 60 and reloads.
 
         20   request 2 to w1, though Q = 1, 1 → 30
         39   copies: 18 tokens of request 1 at w0, 18 of request 0 at w1
@@ -480,7 +480,7 @@ class TestDrains:
         assert output.last_ps[0] == 40
 
     def test_with_migration(self, replay: Replay) -> None:
-        """One place a batch, round robin: requests 0 and 2 on w0, request 1 on w1; w0 is emptied at 25.
+        """INV-35: One place a batch, round robin: requests 0 and 2 on w0, request 1 on w1; w0 is emptied at 25.
 
         20   33 tokens of request 0 at w1
         25   request 0 to w1 to restore, request 2 there to begin; w0 stops, reloads from 65 on

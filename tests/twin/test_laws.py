@@ -46,6 +46,7 @@ class TestLaws:
     @given(replay_inputs())
     @settings(max_examples=60)
     def test_conservation(self, inputs: ReplayInput) -> None:
+        """INV-36: nothing is lost, and at no instant do pages, budgets, places and copies disagree."""
         check_conservation(inputs, replay(inputs))
 
     @pytest.mark.parametrize("seed", range(40))

@@ -48,7 +48,7 @@ GRAIN = 2**20  # picoseconds in which a slow start is counted
 class TestInterruptedRequests:
     @pytest.mark.parametrize("front", [False, True], ids=["tail", "front"])
     def test_front_or_tail(self, replay: Replay, front: bool) -> None:
-        """One place a batch, round robin: requests 0 and 2 on w0, 1 and 3 on w1.
+        """INV-35: One place a batch, round robin: requests 0 and 2 on w0, 1 and 3 on w1.
 
         15   w0 crashes (request 0 has a token); 20 detected: both to w1, where 3 waits for 1 to end at 40
         tail:   3 → 50, 0 → 60, 2 → 70
@@ -69,7 +69,7 @@ class TestInterruptedRequests:
 
     @pytest.mark.parametrize("remote", [False, True], ids=["recompute", "remote restore"])
     def test_wait(self, replay: Replay, remote: bool) -> None:
-        """The request waits for its own worker, whose reload takes 5 + 20 + 5.
+        """INV-35: The request waits for its own worker, whose reload takes 5 + 20 + 5.
 
         35   w0 crashes; 40 detected, back at 70; 34 tokens lie at w1; request 1 (at 50) goes to w1 → 60
         70   w0: prefill of 35 → 80, → 90
@@ -95,7 +95,7 @@ class TestInterruptedRequests:
         assert output.counters["gateway_waited"] == 0
 
     def test_regenerate(self, replay: Replay) -> None:
-        """The three tokens delivered before the crash are decoded again, unseen.
+        """INV-35: The three tokens delivered before the crash are decoded again, unseen.
 
         35   w0 crashes; 40 detected: of a prompt of 32, a page is restored → 45
         45   the other 16 tokens and the first token again → 55; 65, 75: the second and the third
@@ -142,7 +142,7 @@ class TestInterruptedRequests:
 class TestRejoins:
     @pytest.mark.parametrize("slow", [False, True], ids=["herd", "slow start"])
     def test_the_herd(self, replay: Replay, slow: bool) -> None:
-        """w0 is down from 0 to 40 grains of 2²⁰ ps; w1 and w2 have Q = 4 each, for long.
+        """INV-35: w0 is down from 0 to 40 grains of 2²⁰ ps; w1 and w2 have Q = 4 each, for long.
 
         40   three requests: Q = 0, 4, 4: all to w0
         60   four: Q = 3, 4, 4: w0, w0 (tie), w1, w2
@@ -170,7 +170,7 @@ class TestRejoins:
 @BOTH
 class TestDrafters:
     def test_retarget(self, replay: Replay) -> None:
-        """w0 is down from 0; requests 0 and 2 (5 tokens) on w1, request 1 (12 tokens) on w2; every 40.
+        """INV-35: w0 is down from 0; requests 0 and 2 (5 tokens) on w1, request 1 (12 tokens) on w2; every 40.
 
         10   draft ready for w1 (Q = 2, 1): plain → 20 (draft prefill 3 + 3), pass → 37: three tokens each, done
         50   again: w2; plain → 60 (draft prefill 3), passes of 17: 6 tokens → 9 at 77 → 12 at 94
@@ -197,7 +197,7 @@ class TestDrafters:
         assert output.counters["draft_busy_ps"] == 6 + 6 + 3 + 6 + 6
 
     def test_ping_pong(self, replay: Replay) -> None:
-        """w0 is down from 0 and drafts for w1 from 10 on; requests 0 and 1 there, 11 tokens each.
+        """INV-35: w0 is down from 0 and drafts for w1 from 10 on; requests 0 and 1 there, 11 tokens each.
 
         10   plain → 20, both have two tokens; draft prefill 3 + 3
         20   drafts of request 0: 6 + 1; then its verification (10) beside the drafts of request 1 (7) → 37
