@@ -294,9 +294,8 @@ class ReplayOutput:
 
     Per request, shape (n,), times int64, the rest int32:
         status: ``Status``. first_ps, last_ps: end of the iteration that delivered the first, the last token; NONE.
-        worker: the last server (NONE if never dispatched). holder: the last (first) holder chosen (NONE; W = the store),
-        kept when the
-        holder dies or the copy goes.
+        worker: the last server (NONE if never dispatched). holder: the last (first) holder chosen (NONE; W = the
+        store), kept when the holder dies or the copy goes.
         interruptions: how often interrupted. preemptions: how often preempted.
         restored_tokens: tokens brought back by completed restores. recomputed_tokens: chunk tokens whose KV had existed
         before.

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import numpy as np
+from numba import int64
 
 from cost_models.serving_costs import IterationCosts, ServingCosts
 from lumen_policy.errors import InputError, ReplayError
@@ -25,7 +26,7 @@ from lumen_policy.replay.contract import (
     Scheduler,
     Status,
 )
-from lumen_policy.replay.kernel import jit, loop
+from lumen_policy.replay.kernel import faults, jit, loop, memory, outages, sending, snapshots
 from lumen_policy.replay.kernel.state import (
     COUNTERS,
     DONE,
@@ -50,7 +51,13 @@ _LONGEST_ITERATION_PS = 2**58
 _MOST_SLOWER_PPM = 10**12
 _MOST_LINK_PS = 10**12
 _MOST_REPORTS = 10**8
-_LINK_COSTS = "egress_latency_ps egress_token_ps ingress_token_ps store_latency_ps store_token_ps".split()
+_LINK_COSTS = [
+    "egress_latency_ps",
+    "egress_token_ps",
+    "ingress_token_ps",
+    "store_latency_ps",
+    "store_token_ps",
+]
 
 
 def replay(inputs: ReplayInput) -> ReplayOutput:
@@ -75,11 +82,9 @@ def replay_timed(inputs: ReplayInput) -> tuple[ReplayOutput, float]:
     prepare()
     margin = inputs.workers * (2 * inputs.max_batch + 8)
     state = allocate(inputs, margin + 4 * len(inputs.arrival_ps) + 1024)
-    cpu = 0.0
+    started = time.thread_time()
     while True:
-        started = time.thread_time()
-        status = loop.run(state, margin)
-        cpu += time.thread_time() - started
+        status = _drive(state, margin)
         if status == loop.MORE_GAPS:
             state = state._replace(gaps=_enlarged(state.gaps, margin))
         elif status == loop.MORE_INTERRUPTIONS:
@@ -89,7 +94,38 @@ def replay_timed(inputs: ReplayInput) -> tuple[ReplayOutput, float]:
                 "the replay ran past 100 days of simulated time, or a worker never paused: the load never drains"
             )
         else:
+            cpu = time.thread_time() - started
             return _output(inputs, state), cpu
+
+
+def _drive(state: State, margin: int) -> int:
+    """Run the kernel until it is done or needs room; what is rare is an entry of its own, cheaper to compile."""
+    table = memory.words(state)
+    address = memory.handle(state, table)
+    g = state.g[0]
+    while True:
+        status = loop.run(address, margin)
+        t = g["now"]
+        if status == loop.RARE:
+            faults.strike(address, t)
+            if g["to_send"]:
+                sending.send_on(address, t)
+            while g["life_next"] == t:
+                outages.detect(address, t)
+                if g["to_send"]:
+                    sending.send_on(address, t)
+                outages.come_back(address, t)
+                if g["flushing"]:
+                    sending.send_on(address, t)
+                outages.drafts(address, t)
+        elif status == loop.REPORT:
+            snapshots.report(address, t)
+        elif status == loop.SNAPSHOT:
+            snapshots.snapshot(address, t)
+        elif status == loop.REFUSED:
+            sending.send_on(address, t)
+        else:
+            return int(status)
 
 
 def prepare() -> None:
@@ -101,16 +137,36 @@ def prepare() -> None:
     if not compiled:
         print("lumen-tune: compiling the replay kernel (once, about a minute) …", file=sys.stderr)
     try:
-        loop.run(allocate(_SMALLEST, 16), 8)
+        _load_all()
     except Exception:
         if not compiled:
             raise
         print(f"lumen-tune: {jit.cache_directory()} is damaged: compiling again …", file=sys.stderr)
         jit.forget()
-        loop.run(allocate(_SMALLEST, 16), 8)
+        _load_all()
     _prepared = True
 
 
+def _load_all() -> None:
+    """Compile every entry, or load it."""
+    state = allocate(_SMALLEST, 16)
+    table = memory.words(state)
+    address = memory.handle(state, table)
+    loop.run(address, 8)
+    for entry in _RARE_ENTRIES:
+        if hasattr(entry, "compile"):
+            entry.compile((int64, int64))
+
+
+_RARE_ENTRIES: tuple[Any, ...] = (
+    faults.strike,
+    sending.send_on,
+    outages.detect,
+    outages.come_back,
+    outages.drafts,
+    snapshots.report,
+    snapshots.snapshot,
+)
 _prepared = False
 _NOTHING = np.zeros(0, np.int64)
 _SMALLEST = ReplayInput(
@@ -316,7 +372,9 @@ def _check_policy(inputs: ReplayInput) -> None:
     remote = inputs.rules.remote_restore or policy.routing == Routing.ANYWHERE
     tables += [costs.transfers.remote_restore_ps] if remote and policy.placement else []
     if policy.placement == Placement.STORE and policy.routing in (Routing.HOLDER, Routing.LOAD_AWARE):
-        raise InputError("placement: no request can be sent to the store; its routing is to anywhere, or none")
+        raise InputError(
+            "placement: no request can be sent to the store; its routing is to anywhere, or none"
+        )
     tables += [costs.transfers.store_restore_ps] if policy.placement == Placement.STORE else []
     if any(len(table) <= longest // 16 for table in tables):
         raise InputError(f"costs: a restore table ends below {longest} tokens")

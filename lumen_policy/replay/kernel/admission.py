@@ -8,7 +8,7 @@ from lumen_policy.replay.draws import RESTORE
 from lumen_policy.replay.kernel.checkpoints import follow, freeze, make_explicit, release_old
 from lumen_policy.replay.kernel.decisions import draw
 from lumen_policy.replay.kernel.decoding import join_decode, leave_decode, settle_decode_clock
-from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
+from lumen_policy.replay.kernel.jit import compile_plain
 from lumen_policy.replay.kernel.state import (
     COMPLETIONS,
     DECODE,
@@ -112,7 +112,7 @@ def _begin_restore(s: Any, i: int, r: int, t: int) -> None:
     q.state = RESTORING
 
 
-@compile_inline
+@compile_plain
 def admit(s: Any, i: int, t: int) -> None:
     """Admit from the head of worker i's queue while batch slots and pages allow."""
     g = s.g[0]
@@ -244,7 +244,7 @@ def take_pages(s: Any, i: int, drafts: int, t: int) -> None:
     w.run_pages_done = 1
 
 
-@compile_inline
+@compile_plain
 def plan_decodes(s: Any, i: int, t: int) -> None:
     """Make sure that the pages of the next plain decode iteration are there."""
     g = s.g[0]

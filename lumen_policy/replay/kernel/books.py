@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lumen_policy.replay.kernel.jit import compile_inline
-from lumen_policy.replay.kernel.state import ALIVE, EXPLICIT_AT, FREE, HELD, HOT_HOLDER, OPEN
+from lumen_policy.replay.kernel.state import ALIVE, EXPLICIT_AT, FREE, HELD, HOT_HOLDER, OPEN, PARTIAL
 
 __all__ = ["give_back", "integrate", "refresh_hot"]
 
@@ -24,7 +24,7 @@ def refresh_hot(s: Any, holder: int) -> None:
     hot = (
         1
         if s.by_worker[EXPLICIT_AT, holder] > 0
-        and s.by_worker[FREE, holder] > 0
+        and (s.by_worker[FREE, holder] > 0 or s.by_worker[PARTIAL, holder] > 0)
         and s.by_worker[ALIVE, holder] != 0
         else 0
     )

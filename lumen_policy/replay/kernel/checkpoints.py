@@ -29,6 +29,7 @@ from lumen_policy.replay.kernel.state import (
     KV_TOKENS,
     NO_COPY,
     PAGES,
+    PARTIAL,
     REGULAR,
     SPECIALS,
     STATIC,
@@ -95,6 +96,11 @@ def _unregister(s: Any, q: Any) -> None:
     q.growth = STATIC
 
 
+@compile_inline
+def _is_partial(q: Any) -> int:
+    return 1 if q.arrived & 15 != 0 else 0
+
+
 def _make_explicit(s: Any, r: int) -> None:
     """Let a copy grow by its own number from its server's next decode iteration on."""
     q = s.requests[r]
@@ -107,6 +113,7 @@ def _make_explicit(s: Any, r: int) -> None:
     w.explicit += 1
     s.by_worker[EXPLICIT_AT, q.holder] += 1
     s.copies[q.server, WAITING, q.holder] += 1
+    s.by_worker[PARTIAL, q.holder] += _is_partial(q)
     q.growth = EXPLICIT
     refresh_hot(s, q.holder)
 
@@ -125,6 +132,7 @@ def _leave_explicit(s: Any, r: int) -> None:
     w.explicit -= 1
     s.by_worker[EXPLICIT_AT, q.holder] -= 1
     s.copies[q.server, WAITING, q.holder] -= 1
+    s.by_worker[PARTIAL, q.holder] -= _is_partial(q)
     q.growth = STATIC
     refresh_hot(s, q.holder)
 
@@ -144,7 +152,7 @@ def rejoin_regular(s: Any, r: int) -> bool:
     return True
 
 
-@compile_inline
+@compile_plain
 def freeze(s: Any, r: int) -> None:
     """The copy stops growing and keeps what has arrived."""
     q = s.requests[r]
@@ -154,7 +162,7 @@ def freeze(s: Any, r: int) -> None:
         _leave_explicit_there(s, r)
 
 
-@compile_inline
+@compile_plain
 def release(s: Any, r: int, kept: int, t: int) -> None:
     """Drop a request's copies but the one at ``kept`` (-1: none), which becomes its old copy.
 
@@ -199,7 +207,7 @@ def take_old_copy(s: Any, r: int) -> None:
     q.old_arrived = 0
 
 
-@compile_inline
+@compile_plain
 def open_copy(s: Any, r: int, which: int, holder: int, t: int) -> None:
     """A request has a holder from now on, and nothing there yet."""
     if s.g[0].slotted != 0:
@@ -212,13 +220,14 @@ def open_copy(s: Any, r: int, which: int, holder: int, t: int) -> None:
 
 
 @compile_plain
-def _advance(globals_: Any, workers: Any, by_worker: Any, copies: Any, trees: Any, t: int) -> bool:
-    """Follow the iterations that end at or before t, one after the other; called often, so it takes few arrays.
+def _advance(s: Any, t: int) -> bool:
+    """Follow the iterations that end at or before t, one after the other.
 
     Returns:
         True when done; False where the next instant, ``sync_min``, must be taken transfer by transfer.
     """
-    g = globals_[0]
+    g = s.g[0]
+    workers, by_worker, copies, trees = s.workers, s.by_worker, s.copies, s.trees
     count = g.workers
     while True:
         i = trees[SYNCS, 1]
@@ -299,7 +308,11 @@ def _transfer(s: Any, r: int, t: int) -> None:
             s.by_worker[HELD, holder] += change
             s.by_worker[FREE, holder] -= ((grown + 15) >> 4) - pages
             integrate(g, change, t)
+            if q.growth == EXPLICIT:
+                s.by_worker[PARTIAL, holder] -= _is_partial(q)
             q.arrived = grown
+            if q.growth == EXPLICIT:
+                s.by_worker[PARTIAL, holder] += _is_partial(q)
             refresh_hot(s, holder)
         if q.arrived == existing and w.by_number == 0:
             waits = False
@@ -310,7 +323,10 @@ def _transfer(s: Any, r: int, t: int) -> None:
         refused = q.growth == REGULAR
         _make_explicit_here(s, r)
         if refused:
+            s.by_worker[PARTIAL, holder] -= _is_partial(q)
             q.arrived -= 1
+            s.by_worker[PARTIAL, holder] += _is_partial(q)
+            refresh_hot(s, holder)
             s.by_worker[HELD, holder] -= 1
             integrate(g, -1, t)
             g.arrived_tokens -= 1
@@ -364,19 +380,24 @@ def _take_instant(s: Any, now: int, specials: int) -> None:
         _transfer(s, s.scratch[CANDIDATES, j] & 0xFFFFFFFF, now)
 
 
-@compile_inline
-def follow(s: Any, t: int) -> None:
-    """Bring the accounting up to and including instant t."""
+@compile_plain
+def _catch_up(s: Any, t: int) -> None:
     g = s.g[0]
     if g.slotted != 0:
-        if g.sync_min <= t or g.link_next <= t:
-            follow_links(s, t)
+        follow_links(s, t)
         return
-    while g.sync_min <= t and not _advance(s.g, s.workers, s.by_worker, s.copies, s.trees, t):
+    while g.sync_min <= t and not _advance(s, t):
         _take_instant(s, g.sync_min, 0)
 
 
 @compile_inline
+def follow(s: Any, t: int) -> None:
+    """Bring the accounting up to and including instant t."""
+    if s.g[0].sync_min <= t or s.g[0].link_next <= t:
+        _catch_up(s, t)
+
+
+@compile_plain
 def settle(s: Any, t: int) -> None:
     """The transfers of instant t, those of prefill among them."""
     g = s.g[0]

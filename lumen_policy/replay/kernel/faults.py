@@ -7,9 +7,10 @@ from typing import Any
 from lumen_policy.replay.contract import NONE, FaultKind, Interruption
 from lumen_policy.replay.kernel.checkpoints import arrived_tokens, follow, freeze, take_old_copy
 from lumen_policy.replay.kernel.decoding import settle_decode_clock
-from lumen_policy.replay.kernel.gateway import believed_dead, recover
+from lumen_policy.replay.kernel.gateway import believed_dead
 from lumen_policy.replay.kernel.holders import close_books, forget_holder, reopen
-from lumen_policy.replay.kernel.jit import compile_plain
+from lumen_policy.replay.kernel.jit import compile_cached, compile_plain
+from lumen_policy.replay.kernel.memory import as_state
 from lumen_policy.replay.kernel.reload import end_assist, next_life, start_reload
 from lumen_policy.replay.kernel.state import (
     ALIVE,
@@ -35,13 +36,13 @@ from lumen_policy.replay.kernel.state import (
     QUEUE,
     QUEUED,
     RESTORES,
-    RESTORING,
     RESTORINGS,
     SILENT,
     SINGLE,
     STRANDED,
     SYNC_NEXT,
     SYNCS,
+    TO_SEND,
     UNDETECTED,
     UP,
 )
@@ -250,7 +251,7 @@ def _open_outage(s: Any, i: int, f: int, t: int) -> None:
 def _crash(s: Any, i: int, f: int, t: int) -> None:
     w = s.workers[i]
     keeps = s.faults[FAULT_KEEPS, f]
-    if w.life == UP or w.life == SILENT:
+    if w.life in (UP, SILENT):
         detect_at = t + s.faults[FAULT_DELAY, f]
         if w.life == UP:
             _open_outage(s, i, f, t)
@@ -360,7 +361,8 @@ def _migrate(s: Any, t: int) -> None:
             take_old_copy(s, r)
             interrupt(s, r, t)
             g.migrated += 1
-            recover(s, r, t)
+            q.state = TO_SEND
+            g.to_send += 1
 
 
 @compile_plain
@@ -380,9 +382,13 @@ def _stop(s: Any, i: int, t: int) -> None:
     start_reload(s, i, t + s.faults[FAULT_LENGTH, w.fault])
 
 
-@compile_plain
-def strike(s: Any, t: int) -> None:
-    """All faults of instant t, then the stops of drained workers."""
+@compile_cached
+def strike(address: Any, t: int) -> None:
+    """All faults of instant t, then the stops of drained workers.
+
+    Requests of migrations are left to be sent (``sending.send_on``).
+    """
+    s = as_state(address)
     g = s.g[0]
     if g.tracking != 0:
         follow(s, t)
@@ -426,13 +432,13 @@ def _clear_away(s: Any, t: int) -> None:
         q = s.requests[r]
         if q.state > QUEUED and q.state < STRANDED:
             marked = s.workers[q.server].marked
-            if marked == _FALLEN or marked == _FELL_SILENT:
+            if marked in (_FALLEN, _FELL_SILENT):
                 existing = existing_tokens(s, r, q.server, t)
                 s.coverage[g.coverages, 0] += existing
                 s.coverage[g.coverages, 1] += saved_tokens(s, r, existing)
     for i in range(g.workers):
         marked = s.workers[i].marked
-        if marked == _FALLEN or marked == _FELL_SILENT:
+        if marked in (_FALLEN, _FELL_SILENT):
             close_books(s, i, t)
     for r in range(g.oldest, g.next_arrival):
         q = s.requests[r]

@@ -8,16 +8,13 @@ import numpy as np
 
 from lumen_policy.replay.contract import Interruption, Placement, Router, Routing
 from lumen_policy.replay.draws import ROUTER
-from lumen_policy.replay.kernel.checkpoints import follow, make_explicit, open_copy, release, release_old
+from lumen_policy.replay.kernel.checkpoints import follow, make_explicit, open_copy
 from lumen_policy.replay.kernel.decisions import (
     choose_holder,
     draw,
-    kv_load,
     least_kv,
-    least_loaded,
     next_on_ring,
     power_of_two,
-    prefer_holder,
     round_robin,
     shortest_queue,
 )
@@ -46,10 +43,22 @@ from lumen_policy.replay.kernel.state import (
     SILENT,
     STATIC,
     STRANDED,
+    TO_SEND,
 )
 from lumen_policy.replay.kernel.stretch import existing_tokens, look
 
-__all__ = ["arrive", "believed_dead", "flush", "lose_nothing", "recover", "replicate_again", "return_to", "see_books"]
+__all__ = [
+    "arrive",
+    "believed_dead",
+    "dispatch",
+    "held_row",
+    "lose_nothing",
+    "queue_row",
+    "replicate_again",
+    "route_once",
+    "see_books",
+    "wait_at_gateway",
+]
 
 _JSQ, _ROBIN, _TWO, _LEAST_KV = (
     int(Router.JSQ),
@@ -80,13 +89,13 @@ def _with_slow_starts(s: Any, t: int) -> int:
 
 
 @compile_inline
-def _queue_row(s: Any, t: int) -> int:
+def queue_row(s: Any, t: int) -> int:
     """The row of by_worker that decisions take as Q."""
     return QUEUE if t >= s.g[0].ramp_until else _with_slow_starts(s, t)
 
 
 @compile_inline
-def _held_row(g: Any) -> int:
+def held_row(g: Any) -> int:
     return HELD_SEEN if g.report_ps > 0 else HELD
 
 
@@ -109,8 +118,8 @@ def _choose_apart(s: Any, r: int, i: int, first: int, need: int, t: int) -> int:
         need,
         s.by_worker[MASK],
         s.by_worker[FREE_SEEN if g.report_ps > 0 else FREE],
-        s.by_worker[_held_row(g)],
-        s.by_worker[_queue_row(s, t)],
+        s.by_worker[held_row(g)],
+        s.by_worker[queue_row(s, t)],
         g.token_weight,
         g.request_weight,
     )
@@ -141,7 +150,7 @@ def choose_copies(s: Any, r: int, i: int, tokens: int, t: int) -> None:
             open_copy(s, r, 1, second, t)
 
 
-@compile_inline
+@compile_plain
 def _place(s: Any, r: int, i: int, tokens: int, t: int) -> None:
     g = s.g[0]
     if g.placement == 0:
@@ -185,7 +194,8 @@ def _put_in_front(s: Any, r: int, i: int, t: int) -> None:
     w.front_last = r
 
 
-def _dispatch(s: Any, r: int, i: int, t: int) -> None:
+@compile_plain
+def dispatch(s: Any, r: int, i: int, t: int) -> None:
     """Hand a request to worker i: raise Q, choose its holder, append it to the worker's queue."""
     g = s.g[0]
     w = s.workers[i]
@@ -224,12 +234,8 @@ def _dispatch(s: Any, r: int, i: int, t: int) -> None:
         look(s, i)
 
 
-_dispatch_here = compile_inline(_dispatch)  # in the path of every arrival
-_dispatch_there = compile_plain(_dispatch)
-
-
 @compile_inline
-def _wait(s: Any, r: int) -> None:
+def wait_at_gateway(s: Any, r: int) -> None:
     """No worker is believed live: the request waits at the gateway."""
     g = s.g[0]
     q = s.requests[r]
@@ -243,12 +249,12 @@ def _wait(s: Any, r: int) -> None:
     g.gateway_tail = r
 
 
-@compile_inline
-def _route_once(s: Any, r: int, t: int) -> int:
+@compile_plain
+def route_once(s: Any, r: int, t: int) -> int:
     """The router's choice for a new request; -1 if no worker is believed live."""
     g = s.g[0]
     if g.router == _JSQ:
-        return shortest_queue(s.by_worker[LIVE], s.by_worker[_queue_row(s, t)])
+        return shortest_queue(s.by_worker[LIVE], s.by_worker[queue_row(s, t)])
     if g.router == _ROBIN:
         i = round_robin(s.by_worker[LIVE], g.last_robin)
         if i >= 0:
@@ -257,7 +263,7 @@ def _route_once(s: Any, r: int, t: int) -> int:
     if g.router == _TWO:
         return power_of_two(
             s.by_worker[LIVE],
-            s.by_worker[_queue_row(s, t)],
+            s.by_worker[queue_row(s, t)],
             np.int64(draw(g.seed, ROUTER, r, 0) >> _HALF),
             np.int64(draw(g.seed, ROUTER, r, 1) >> _HALF),
         )
@@ -302,7 +308,7 @@ def replicate_again(s: Any, t: int) -> None:
         return
     for r in range(g.oldest, g.next_arrival):
         q = s.requests[r]
-        if q.lost == 0 or q.state < QUEUED or q.state == DONE or s.workers[q.server].marked != 0:
+        if q.lost == 0 or q.state < QUEUED or q.state >= TO_SEND or s.workers[q.server].marked != 0:
             continue
         if g.replicas > 1 and s.slots[r * 2].holder < 0 and s.slots[r * 2 + 1].holder >= 0:
             move_slot(s, r * 2 + 1, r * 2)
@@ -316,190 +322,18 @@ def replicate_again(s: Any, t: int) -> None:
 
 
 @compile_plain
-def _refused(s: Any, i: int, t: int) -> None:
-    """Worker i refuses a connection; until the request is routed it counts as not live."""
-    g = s.g[0]
-    w = s.workers[i]
-    g.refused_sends += 1
-    if g.tracking != 0:
-        follow(s, t)
-    w.refuse_left -= 1
-    if w.refuse_left == 0:
-        lose_nothing(s)
-        believed_dead(s, i, t)
-        replicate_again(s, t)
-    else:
-        w.tried = 1
-        s.by_worker[LIVE, i] = 0
-
-
-@compile_plain
-def _believe_again(s: Any) -> None:
-    """Workers that refused this request are believed in for the next one."""
-    for i in range(s.g[0].workers):
-        if s.workers[i].tried != 0:
-            s.workers[i].tried = 0
-            s.by_worker[LIVE, i] = 1
-
-
-@compile_plain
-def _route_elsewhere(s: Any, r: int, i: int, t: int) -> int:
-    while i >= 0 and s.workers[i].refuse_left > 0:
-        _refused(s, i, t)
-        i = _route_once(s, r, t)
-    _believe_again(s)
-    return i
-
-
-@compile_inline
-def _route(s: Any, r: int, t: int) -> int:
-    i = _route_once(s, r, t)
-    if i >= 0 and s.workers[i].refuse_left > 0:
-        return _route_elsewhere(s, r, i, t)
-    return i
-
-
-@compile_inline
 def arrive(s: Any, r: int, t: int) -> None:
-    """A request reaches the gateway."""
+    """A request reaches the gateway; one whose worker refuses it is left to ``sending.send_on``."""
     q = s.requests[r]
     if (q.prompt + q.output + 15) >> 4 > s.g[0].pool_pages:
         q.state = DONE
         q.delivered = -1
         return
-    i = _route(s, r, t)
+    i = route_once(s, r, t)
     if i < 0:
-        _wait(s, r)
+        wait_at_gateway(s, r)
+    elif s.workers[i].refuse_left > 0:
+        s.g[0].refused = r + 1
+        s.g[0].refused_by = i
     else:
-        _dispatch_here(s, r, i, t)
-
-
-@compile_plain
-def _candidate(s: Any, r: int) -> tuple[int, int, int]:
-    """Where an interrupted request would restore from: (holder, saved tokens, arrived tokens); -1, 0, 0 if nowhere."""
-    g = s.g[0]
-    q = s.requests[r]
-    holder = -1
-    saved = 0
-    arrived = 0
-    if g.slotted == 0:
-        if q.holder >= 0 and s.by_worker[LIVE, q.holder] != 0:
-            holder = q.holder
-            saved = q.arrived & ~15
-            arrived = q.arrived
-        if g.regenerate != 0:
-            saved = min(saved, (q.prompt - 1) & ~15)
-    else:
-        for c in range(r * g.replicas, (r + 1) * g.replicas):
-            slot = s.slots[c]
-            if slot.holder == g.workers or (slot.holder >= 0 and s.by_worker[LIVE, slot.holder] != 0):
-                tokens = slot.arrived & ~15
-                if g.regenerate != 0:
-                    tokens = min(tokens, (q.prompt - 1) & ~15)
-                if holder < 0 or tokens > saved:
-                    holder = slot.holder
-                    saved = tokens
-                    arrived = slot.arrived
-    return holder, saved, arrived
-
-
-@compile_plain
-def _send(s: Any, r: int, i: int, source: int, saved: int, arrived: int, t: int) -> None:
-    """Dispatch an interrupted request to worker i, to restore from ``source`` or, at -1, to recompute."""
-    q = s.requests[r]
-    record = s.interruptions[q.log]
-    record.redispatch = t
-    record.restored = 1 if source >= 0 else 0
-    release(s, r, source, t)
-    q.old_saved = -1
-    q.old_arrived = 0
-    if source >= 0:
-        q.old_saved = saved
-        q.old_arrived = arrived
-        q.old_holder = source
-        if source != i and s.by_worker[ALIVE, source] == 0:
-            release_old(s, r, t)
-    _dispatch_there(s, r, i, t)
-
-
-@compile_plain
-def recover(s: Any, r: int, t: int) -> None:
-    """Send an interrupted request on its way again, by the policy."""
-    g = s.g[0]
-    if g.tracking != 0:
-        follow(s, t)
-    while True:
-        holder, saved, arrived = _candidate(s, r)
-        queue = _queue_row(s, t)
-        held = _held_row(g)
-        i = -1
-        source = -1
-        if g.routing == _BY_LOAD:
-            load = 0
-            if holder >= 0:
-                load = kv_load(
-                    g.token_weight, s.by_worker[held, holder], g.request_weight, s.by_worker[queue, holder]
-                )
-            if prefer_holder(1 if holder >= 0 else 0, load, saved, g.theta, g.tau):
-                i = holder
-                source = holder
-            else:
-                i = least_loaded(
-                    s.by_worker[LIVE], s.by_worker[held], s.by_worker[queue], g.token_weight, g.request_weight
-                )
-                if g.remote_restore != 0 and saved > 0:
-                    source = holder
-        elif g.routing != _BY_QUEUE and g.routing != _ANYWHERE and saved > 0:
-            i = holder
-            source = holder
-        else:
-            i = shortest_queue(s.by_worker[LIVE], s.by_worker[queue])
-            if g.routing == _ANYWHERE and saved > 0:
-                source = holder
-        if i < 0 or s.workers[i].refuse_left == 0:
-            break
-        _refused(s, i, t)
-    _believe_again(s)
-    if i < 0:
-        _wait(s, r)
-    else:
-        _send(s, r, i, source, saved, arrived, t)
-
-
-@compile_plain
-def return_to(s: Any, i: int, t: int) -> None:
-    """Worker i is back: the requests that waited for it are sent to it, in order."""
-    g = s.g[0]
-    w = s.workers[i]
-    if g.tracking != 0:
-        follow(s, t)
-    while w.wait_head >= 0:
-        r = w.wait_head
-        w.wait_head = s.requests[r].link
-        holder, saved, arrived = _candidate(s, r)
-        source = -1
-        if saved > 0 and (holder == i or g.routing == _ANYWHERE or g.remote_restore != 0):
-            source = holder
-        _send(s, r, i, source, saved, arrived, t)
-    w.wait_tail = -1
-
-
-@compile_plain
-def flush(s: Any, t: int) -> None:
-    """Workers are back: the gateway's queue leaves in order."""
-    g = s.g[0]
-    waiting = g.gateway_head
-    g.gateway_head = -1
-    g.gateway_tail = -1
-    while waiting >= 0:
-        r = waiting
-        q = s.requests[r]
-        waiting = q.link
-        if q.log >= 0:
-            recover(s, r, t)
-        else:
-            i = _route(s, r, t)
-            if i < 0:
-                _wait(s, r)
-            else:
-                _dispatch_there(s, r, i, t)
+        dispatch(s, r, i, t)

@@ -39,6 +39,13 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
+_config: Any = numba.config
+_config.OPT = type(_config.OPT)(
+    1
+)  # with more, and with vectorizers, half as long again to compile, no faster
+_config.LOOP_VECTORIZE = 0
+_config.SLP_VECTORIZE = 0
+
 _INNER = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """Of functions that only compiled code calls: without entries from outside a quarter less compile time."""
 
@@ -95,10 +102,9 @@ def compile_cached(function: Callable[..., Any]) -> Any:
     """
     if not _writable(cache_directory()):
         return numba.njit(**_OPTIONS)(function)
-    config: Any = numba.config
-    previous = config.CACHE_DIR
-    config.CACHE_DIR = str(cache_directory())
+    previous = _config.CACHE_DIR
+    _config.CACHE_DIR = str(cache_directory())
     try:
         return numba.njit(cache=True, **_OPTIONS)(function)
     finally:
-        config.CACHE_DIR = previous
+        _config.CACHE_DIR = previous

@@ -1,7 +1,7 @@
 """Checkpoint traffic, copy by copy: what servers send, when it leaves and arrives, and what has to go for it.
 
-The accounting is lazy, as in ``checkpoints``: ``follow_links`` takes the ends of iterations and the events of the links in
-their true order up to an instant.
+The accounting is lazy, as in ``checkpoints``: ``follow_links`` takes the ends of iterations and the events of the
+links in their true order up to an instant.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from lumen_policy.replay.kernel.state import (
     NOWHERE,
     ON_EGRESS,
     ON_INGRESS,
+    PAGES,
+    PORTION,
     PREFILL,
     SPECIALS,
     SYNC_NEXT,
@@ -35,7 +37,15 @@ from lumen_policy.replay.kernel.state import (
 )
 from lumen_policy.replay.kernel.structures import sort_keys, tree_update
 
-__all__ = ["drop_slots", "follow_links", "forget_slot", "lose_transfers", "move_slot", "open_slot", "take_old_slot"]
+__all__ = [
+    "drop_slots",
+    "follow_links",
+    "forget_slot",
+    "lose_transfers",
+    "move_slot",
+    "open_slot",
+    "take_old_slot",
+]
 
 _LEAST_RECENT, _SHORTEST = int(EvictionOrder.LEAST_RECENT), int(EvictionOrder.SHORTEST)
 _LOW = 0xFFFFFFFF
@@ -276,7 +286,7 @@ def _send_all(s: Any, i: int, now: int, count: int) -> int:
 
 
 @compile_plain
-def _leave(s: Any, i: int, first: int, count: int, now: int) -> None:
+def _leave(s: Any, i: int, count: int, now: int) -> None:
     """What worker i sends now queues on its egress link."""
     g = s.g[0]
     w = s.workers[i]
@@ -295,6 +305,35 @@ def _leave(s: Any, i: int, first: int, count: int, now: int) -> None:
     _retime(s, i, EGRESS)
 
 
+@compile_inline
+def _pop(s: Any, w: Any, row: int) -> int:
+    """Take the first slot off a link's list; the link is retimed by the caller."""
+    if row == EGRESS:
+        c = w.egress_head
+        w.egress_head = s.slots[c].next
+        if w.egress_head >= 0:
+            s.slots[w.egress_head].last = -1
+        else:
+            w.egress_tail = -1
+    else:
+        c = w.ingress_head
+        w.ingress_head = s.slots[c].next
+        if w.ingress_head >= 0:
+            s.slots[w.ingress_head].last = -1
+        else:
+            w.ingress_tail = -1
+    s.slots[c].place = NOWHERE
+    return c
+
+
+@compile_inline
+def _ingress_ps(g: Any, holder: int, tokens: int) -> int:
+    """How long tokens take through the ingress link of a holder."""
+    if holder == g.workers:
+        return g.store_latency_ps + tokens * g.store_token_ps
+    return tokens * g.ingress_token_ps
+
+
 @compile_plain
 def _pass_on(s: Any, i: int, now: int) -> None:
     """Transfers of worker i that leave now queue at their holders."""
@@ -306,22 +345,79 @@ def _pass_on(s: Any, i: int, now: int) -> None:
         c = w.egress_head
         while c >= 0 and s.slots[c].at == now and s.slots[c].holder == holder:
             tokens += s.slots[c].sent - s.slots[c].arrived
-            c = s.slots[c].next
+            c = np.int64(s.slots[c].next)
         h = s.workers[holder]
         begin = max(now, h.ingress_free)
         g.ingress_wait_ps = max(g.ingress_wait_ps, begin - now)
-        if holder == g.workers:
-            h.ingress_free = begin + g.store_latency_ps + tokens * g.store_token_ps
-        else:
-            h.ingress_free = begin + tokens * g.ingress_token_ps
+        h.ingress_free = begin + _ingress_ps(g, holder, tokens)
         while w.egress_head >= 0 and s.slots[w.egress_head].at == now:
-            c = w.egress_head
-            if s.slots[c].holder != holder:
+            if s.slots[w.egress_head].holder != holder:
                 break
-            _unlink(s, c)
+            c = _pop(s, w, EGRESS)
             s.slots[c].at = h.ingress_free
             _append(s, holder, INGRESS, c)
         _retime(s, holder, INGRESS)
+    _retime(s, i, EGRESS)
+
+
+@compile_plain
+def _straight(s: Any, i: int, now: int, count: int, limit: int) -> bool:
+    """What worker i sends now arrives by ``limit``, before anything else happens: take it at once.
+
+    False, and nothing done, where it does not, or where a holder is short of pages.
+    """
+    g = s.g[0]
+    w = s.workers[i]
+    tokens = 0
+    for j in range(count):
+        key = s.scratch[CANDIDATES, j]
+        holder = key >> 32
+        slot = s.slots[key & _LOW]
+        portion = slot.sent - slot.arrived
+        tokens += portion
+        s.by_worker[PORTION, holder] += portion
+        s.by_worker[PAGES, holder] += ((slot.sent + 15) >> 4) - ((slot.arrived + 15) >> 4)
+    begin = max(now, w.egress_free)
+    leaves = begin + g.egress_latency_ps + tokens * g.egress_token_ps
+    latest = leaves
+    fits = True
+    for h in range(g.workers + 1):
+        portion = s.by_worker[PORTION, h]
+        if portion > 0:
+            fits = fits and s.by_worker[PAGES, h] <= s.by_worker[FREE, h]
+            latest = max(latest, max(leaves, s.workers[h].ingress_free) + _ingress_ps(g, h, portion))
+    if not fits or latest > limit:
+        for j in range(count):
+            holder = s.scratch[CANDIDATES, j] >> 32
+            s.by_worker[PORTION, holder] = 0
+            s.by_worker[PAGES, holder] = 0
+        return False
+    if g.linked != 0:
+        g.egress_wait_ps = max(g.egress_wait_ps, begin - now)
+        w.egress_free = leaves
+    for h in range(g.workers + 1):
+        portion = s.by_worker[PORTION, h]
+        if portion > 0:
+            into = s.workers[h]
+            arrives = max(leaves, into.ingress_free) + _ingress_ps(g, h, portion)
+            if g.linked != 0:
+                g.ingress_wait_ps = max(g.ingress_wait_ps, into.ingress_free - leaves)
+                into.ingress_free = arrives
+            s.by_worker[HELD, h] += portion
+            s.by_worker[FREE, h] -= s.by_worker[PAGES, h]
+            s.by_worker[PORTION, h] = 0
+            s.by_worker[PAGES, h] = arrives
+            if h < g.workers:
+                integrate(g, portion, arrives)
+    for j in range(count):
+        key = s.scratch[CANDIDATES, j]
+        slot = s.slots[key & _LOW]
+        slot.arrived = slot.sent
+        slot.wrote = s.by_worker[PAGES, key >> 32]
+    for j in range(count):
+        s.by_worker[PAGES, s.scratch[CANDIDATES, j] >> 32] = 0
+    g.arrived_tokens += tokens
+    return True
 
 
 @compile_inline
@@ -401,13 +497,24 @@ def follow_links(s: Any, t: int) -> None:
         now = min(g.sync_min, g.link_next)
         if now > t:
             return
-        g.ordered_syncs += 1
         count = 0
-        while s.by_worker[SYNC_NEXT, i] == now:
-            first = 0 if g.linked != 0 else count
-            count = _send_all(s, i, now, first)
+        if g.sync_min == now:
+            count = _send_all(s, i, now, 0)
+            following = s.by_worker[SYNC_NEXT, s.trees[SYNCS, 1]]
+            ahead = min(following, g.link_next)
+            if ahead > now and (count == 0 or _straight(s, i, now, count, min(t, ahead - 1))):
+                continue
             if g.linked != 0 and count > 0:
-                _leave(s, i, 0, count, now)
+                _leave(s, i, count, now)
+        g.ordered_syncs += 1
+        i = s.trees[SYNCS, 1]
+        while s.by_worker[SYNC_NEXT, i] == now:
+            if g.linked != 0:
+                count = _send_all(s, i, now, 0)
+                if count > 0:
+                    _leave(s, i, count, now)
+            else:
+                count = _send_all(s, i, now, count)
             i = s.trees[SYNCS, 1]
         if g.linked != 0:
             count = 0
@@ -417,10 +524,12 @@ def follow_links(s: Any, t: int) -> None:
                 i = s.link_trees[EGRESS, 1]
             i = s.link_trees[INGRESS, 1]
             while s.by_worker[INGRESS_NEXT, i] == now:
-                c = s.workers[i].ingress_head
-                _unlink(s, c)
-                s.scratch[CANDIDATES, count] = (np.int64(i) << 32) | c
-                count += 1
+                h = s.workers[i]
+                while h.ingress_head >= 0 and s.slots[h.ingress_head].at == now:
+                    c = _pop(s, h, INGRESS)
+                    s.scratch[CANDIDATES, count] = (np.int64(i) << 32) | c
+                    count += 1
+                _retime(s, i, INGRESS)
                 i = s.link_trees[INGRESS, 1]
         sort_keys(s.scratch[CANDIDATES], count)
         for j in range(count):

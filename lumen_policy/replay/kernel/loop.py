@@ -7,11 +7,9 @@ from typing import Any
 from lumen_policy.replay.kernel.admission import admit, end_restore, plan_decodes
 from lumen_policy.replay.kernel.assisted import begin_assisted, end_by_number, finish_pass
 from lumen_policy.replay.kernel.checkpoints import follow, settle
-from lumen_policy.replay.kernel.faults import strike
 from lumen_policy.replay.kernel.gateway import arrive
-from lumen_policy.replay.kernel.jit import compile_cached, compile_inline
-from lumen_policy.replay.kernel.outages import life_events
-from lumen_policy.replay.kernel.snapshots import report, snapshot
+from lumen_policy.replay.kernel.jit import compile_cached, compile_plain
+from lumen_policy.replay.kernel.memory import as_state
 from lumen_policy.replay.kernel.state import (
     ALIVE,
     ENDS,
@@ -26,13 +24,26 @@ from lumen_policy.replay.kernel.state import (
     STARTS,
 )
 from lumen_policy.replay.kernel.stretch import chunk_and_run, cut, end_run, look
+from lumen_policy.replay.kernel.structures import sort_keys
 
-__all__ = ["ENOUGH", "MORE_GAPS", "MORE_INTERRUPTIONS", "TOO_LONG", "run"]
+__all__ = [
+    "ENOUGH",
+    "MORE_GAPS",
+    "MORE_INTERRUPTIONS",
+    "RARE",
+    "REFUSED",
+    "REPORT",
+    "SNAPSHOT",
+    "TOO_LONG",
+    "run",
+]
 
-ENOUGH, MORE_GAPS, MORE_INTERRUPTIONS, TOO_LONG = 0, 1, 2, 3
+ENOUGH, MORE_GAPS, MORE_INTERRUPTIONS, TOO_LONG, RARE, REPORT, SNAPSHOT, REFUSED = range(8)
+_NEW, _AFTER_RARE, _AFTER_REPORT, _AFTER_SNAPSHOT = range(4)
+"""Where in an instant to go on."""
 
 
-@compile_inline
+@compile_plain
 def _begin(s: Any, i: int, t: int) -> None:
     """Worker i is at a boundary: admission, then its next iteration or leap."""
     g = s.g[0]
@@ -57,74 +68,87 @@ def _begin(s: Any, i: int, t: int) -> None:
 
 
 @compile_cached
-def run(s: Any, gap_margin: int) -> int:
-    """Replay until nothing is left, or until a log is nearly full.
+def run(address: Any, gap_margin: int) -> int:
+    """Replay until nothing is left, or until the caller has to do something and call again.
 
     Args:
-        s: the state; it says where to go on.
+        address: of the state's table (``memory.words``), or the state itself; it says where to go on.
         gap_margin: gap records that one instant may need.
 
     Returns:
-        ENOUGH when done; MORE_GAPS or MORE_INTERRUPTIONS when the caller must enlarge that log and call again;
-        TOO_LONG when the clock ran past 100 days, or a worker decoded 2**30 steps without a pause.
+        ENOUGH when done; MORE_GAPS or MORE_INTERRUPTIONS when the caller must enlarge that log; RARE when workers fail
+        or come to another stage now, REPORT, SNAPSHOT and REFUSED when it must take those; TOO_LONG when the clock
+        ran past 100 days, or a worker decoded 2**30 steps without a pause.
     """
+    s = as_state(address)
     g = s.g[0]
     requests = g.requests
     while True:
-        t = s.by_worker[NEXT_END, s.trees[ENDS, 1]]
-        restore = s.by_worker[NEXT_RESTORE, s.trees[RESTORES, 1]]
-        arrival = s.arrival[g.next_arrival] if g.next_arrival < requests else FAR
-        rare = g.life_next
-        if g.next_fault < s.faults.shape[1]:
-            rare = min(rare, s.faults[FAULT_AT, g.next_fault])
-        t = min(t, restore, arrival, rare)
-        shot = s.snapshot_ps[g.next_snapshot] if g.next_snapshot < len(s.snapshot_ps) else FAR
-        if t == FAR and shot == FAR:
-            return ENOUGH
-        if t <= min(shot, g.next_report):
-            g.end = t
-        t = min(t, shot, g.next_report)
-        if t > LIMIT_PS or g.too_long != 0:
-            return TOO_LONG
-        if g.gaps + gap_margin > len(s.gaps):
-            return MORE_GAPS
-        if rare == t and g.interruptions + g.next_arrival - g.oldest > len(s.interruptions):
-            return MORE_INTERRUPTIONS
-
-        # 0: iteration ends
-        while True:
-            i = s.trees[ENDS, 1]
-            if s.by_worker[NEXT_END, i] != t:
-                break
-            if s.workers[i].pass_k > 0:
-                finish_pass(s, i, t)
-            end_run(s, i, t)
-            look(s, i)
-        # 1: transfers, then restore ends
-        if g.specials > 0:
-            settle(s, t)
-        while restore == t:
-            end_restore(s, s.trees[RESTORES, 1], t)
+        t = g.now
+        if g.stage == _NEW:
+            t = s.by_worker[NEXT_END, s.trees[ENDS, 1]]
             restore = s.by_worker[NEXT_RESTORE, s.trees[RESTORES, 1]]
-        if rare == t or g.drained != 0:
-            # 2: faults and stops; 3-6: detections, rejoins, drafts ready, assist ends
-            strike(s, t)
-            life_events(s, t)
+            rare = g.life_next
+            if g.next_fault < s.faults.shape[1]:
+                rare = min(rare, s.faults[FAULT_AT, g.next_fault])
+            t = min(t, restore, rare, s.arrival[g.next_arrival] if g.next_arrival < requests else FAR)
+            shot = s.snapshot_ps[g.next_snapshot] if g.next_snapshot < len(s.snapshot_ps) else FAR
+            if t == FAR and shot == FAR:
+                return ENOUGH
+            if t <= min(shot, g.next_report):
+                g.end = t
+            t = min(t, shot, g.next_report)
+            if t > LIMIT_PS or g.too_long != 0:
+                return TOO_LONG
+            if g.gaps + gap_margin > len(s.gaps):
+                return MORE_GAPS
+            if rare == t and g.interruptions + g.next_arrival - g.oldest > len(s.interruptions):
+                return MORE_INTERRUPTIONS
+            g.now = t
+
+            # 0: iteration ends
+            while True:
+                i = s.trees[ENDS, 1]
+                if s.by_worker[NEXT_END, i] != t:
+                    break
+                if s.workers[i].pass_k > 0:
+                    finish_pass(s, i, t)
+                end_run(s, i, t)
+                look(s, i)
+            # 1: transfers, then restore ends
+            if g.specials > 0:
+                settle(s, t)
+            while restore == t:
+                end_restore(s, s.trees[RESTORES, 1], t)
+                restore = s.by_worker[NEXT_RESTORE, s.trees[RESTORES, 1]]
+            # 2 to 6: faults, detections, rejoins, helps
+            if rare == t or g.drained != 0:
+                g.stage = _AFTER_RARE
+                return RARE
         # 7: load reports and snapshots
-        if g.next_report == t:
-            report(s, t)
-        if shot == t:
-            snapshot(s, t)
+        if g.stage <= _AFTER_RARE and g.next_report == t:
+            g.stage = _AFTER_REPORT
+            return REPORT
+        if (
+            g.stage <= _AFTER_REPORT
+            and g.next_snapshot < len(s.snapshot_ps)
+            and s.snapshot_ps[g.next_snapshot] == t
+        ):
+            g.stage = _AFTER_SNAPSHOT
+            return SNAPSHOT
         # 8: arrivals
-        while arrival == t:
-            r = g.next_arrival
+        while g.next_arrival < requests and s.arrival[g.next_arrival] == t:
             g.next_arrival += 1
-            arrive(s, r, t)
-            arrival = s.arrival[r + 1] if r + 1 < requests else FAR
+            arrive(s, g.next_arrival - 1, t)
+            if g.refused != 0:
+                g.stage = _AFTER_SNAPSHOT
+                return REFUSED
         # 9: admission and start
         if g.starts > 0:
             if g.tracking != 0:
                 follow(s, t)
+            if g.shared != 0:
+                sort_keys(s.by_worker[STARTS], g.starts)
             for j in range(g.starts):
                 i = s.by_worker[STARTS, j]
                 w = s.workers[i]
@@ -135,3 +159,4 @@ def run(s: Any, gap_margin: int) -> int:
                     if w.mode == IDLE:
                         _begin(s, i, t)
             g.starts = 0
+        g.stage = _NEW

@@ -16,15 +16,13 @@ from lumen_policy.replay.kernel.faults import (
 )
 from lumen_policy.replay.kernel.gateway import (
     believed_dead,
-    flush,
     lose_nothing,
-    recover,
     replicate_again,
-    return_to,
     see_books,
 )
 from lumen_policy.replay.kernel.holders import grow_on, reopen
-from lumen_policy.replay.kernel.jit import compile_plain
+from lumen_policy.replay.kernel.jit import compile_cached, compile_plain
+from lumen_policy.replay.kernel.memory import as_state
 from lumen_policy.replay.kernel.reload import draft_ready, end_help, next_life, retarget, start_reload
 from lumen_policy.replay.kernel.state import (
     ALIVE,
@@ -44,11 +42,12 @@ from lumen_policy.replay.kernel.state import (
     QUEUED,
     SILENT,
     STRANDED,
+    TO_SEND,
     UNDETECTED,
     UP,
 )
 
-__all__ = ["life_events"]
+__all__ = ["come_back", "detect", "drafts"]
 
 _CRASH, _UNREACHABLE = int(FaultKind.CRASH), int(FaultKind.UNREACHABLE)
 _DETECTED, _REJOINED, _RETURNED = 1, 2, 3
@@ -69,17 +68,25 @@ def _wait_for_own(s: Any, r: int) -> None:
     w.wait_tail = r
 
 
-@compile_plain
-def _detect(s: Any, t: int) -> None:
-    """All detections of instant t: mark, forget, then send the interrupted requests on, oldest first."""
+@compile_cached
+def detect(address: Any, t: int) -> None:
+    """All detections of instant t: mark and forget; interrupted requests are left to be sent."""
+    s = as_state(address)
     g = s.g[0]
+    due = False
+    for i in range(g.workers):
+        w = s.workers[i]
+        if w.life_at == t and w.detect_at == t and w.life in (UNDETECTED, SILENT):
+            due = True
+    if not due:
+        return
     if g.tracking != 0:
         follow(s, t)
     skip_done(s)
     lose_nothing(s)
     for i in range(g.workers):
         w = s.workers[i]
-        if (w.life == UNDETECTED or w.life == SILENT) and w.life_at == t and w.detect_at == t:
+        if w.life in (UNDETECTED, SILENT) and w.life_at == t and w.detect_at == t:
             w.marked = _DETECTED
             if w.life == SILENT:
                 stop_run(s, i, t)
@@ -123,7 +130,8 @@ def _detect(s: Any, t: int) -> None:
             if g.wait != 0:
                 _wait_for_own(s, r)
             else:
-                recover(s, r, t)
+                q.state = TO_SEND
+                g.to_send += 1
     for i in range(g.workers):
         s.workers[i].marked = 0
 
@@ -180,9 +188,10 @@ def _start_slowly(s: Any, t: int) -> None:
     g.ramp_until = max(g.ramp_until, t + g.slow_start_ps)
 
 
-@compile_plain
-def _come_back(s: Any, t: int) -> None:
-    """All rejoins and returns of instant t: mark, then send those who waited."""
+@compile_cached
+def come_back(address: Any, t: int) -> None:
+    """All rejoins and returns of instant t; what waited for them is left to be sent."""
+    s = as_state(address)
     g = s.g[0]
     back = False
     for i in range(g.workers):
@@ -213,35 +222,23 @@ def _come_back(s: Any, t: int) -> None:
         w.due = w.marked
         w.marked = 0
     replicate_again(s, t)
-    for i in range(g.workers):
-        if s.workers[i].due != 0:
-            s.workers[i].due = 0
-            return_to(s, i, t)
-    flush(s, t)
+    g.flushing = 1
 
 
-@compile_plain
-def life_events(s: Any, t: int) -> None:
-    """Detections, rejoins and returns, drafts ready, retargets and assist ends of instant t, in this order."""
+@compile_cached
+def drafts(address: Any, t: int) -> None:
+    """Drafts ready, retargets and assist ends of instant t."""
+    s = as_state(address)
     g = s.g[0]
-    while g.life_next == t:
-        detected = False
-        for i in range(g.workers):
-            w = s.workers[i]
-            if w.life_at == t and w.detect_at == t and (w.life == UNDETECTED or w.life == SILENT):
-                detected = True
-        if detected:
-            _detect(s, t)
-        _come_back(s, t)
-        for i in range(g.workers):
-            w = s.workers[i]
-            if w.life_at == t and w.life == LOADING_DRAFT:
-                draft_ready(s, i, t)
-        for i in range(g.workers):
-            if s.workers[i].retarget_at == t:
-                retarget(s, i, t)
-        for i in range(g.workers):
-            w = s.workers[i]
-            if w.life_at == t and w.life == ASSISTING:
-                end_help(s, i, t)
-        next_life(s)
+    for i in range(g.workers):
+        w = s.workers[i]
+        if w.life_at == t and w.life == LOADING_DRAFT:
+            draft_ready(s, i, t)
+    for i in range(g.workers):
+        if s.workers[i].retarget_at == t:
+            retarget(s, i, t)
+    for i in range(g.workers):
+        w = s.workers[i]
+        if w.life_at == t and w.life == ASSISTING:
+            end_help(s, i, t)
+    next_life(s)

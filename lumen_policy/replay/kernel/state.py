@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from lumen_policy.replay.contract import FULL_SPEED_PPM, Placement, ReplayInput
+from lumen_policy.replay.contract import FULL_SPEED_PPM, FaultTable, Placement, ReplayInput, Routing
+from lumen_policy.replay.kernel.memory import declare
 
 __all__ = ["FAR", "LIMIT_PS", "LONGEST_LEAP", "MOST_STEPS", "SLOW_PS", "State", "allocate"]
 
@@ -31,9 +32,10 @@ UP, UNDETECTED, LOADING_DRAFT, ASSISTING, LOADING, SILENT, AWAY = range(7)
 """Life of a worker: up; crashed, not detected; reloading up to draft ready; full load beside drafting; up to rejoin;
 hung or unreachable, not detected; unreachable, detected."""
 
-COMING, GATEWAY, QUEUED, RESTORING, RESTORED, PREFILL, DECODE, STRANDED, DONE = range(9)
+COMING, GATEWAY, QUEUED, RESTORING, RESTORED, PREFILL, DECODE, STRANDED, TO_SEND, DONE = range(10)
 """Where a request is; GATEWAY = in its queue or waiting for its own worker; RESTORED = its restore ended, it joins at
-the next boundary; STRANDED = on a crashed worker, waiting for detection."""
+the next boundary; STRANDED = on a crashed worker, waiting for detection; TO_SEND = interrupted, to be sent on at this
+very instant."""
 
 VERIFIED, SITTING_OUT = 1, 2
 """Request.verify in a drafted pass; 0 = decodes plainly."""
@@ -55,16 +57,17 @@ REQUEST = np.dtype(
 """offset: prompt + delivered = offset + decode steps of the server, while in decode. kv: KV tokens while in prefill.
 seen: tokens the client has, while fewer are delivered again unseen. high: most KV ever. old_saved, old_arrived,
 old_holder: whole-page tokens to restore, tokens of the copy they come from and where it lies. late: sent to a silent
-worker. lost: its holder is being forgotten. rested: it sat out the iteration that ended. order: admission order. until: end of its restore. origin: class of the next interruption. log: open record of
-an interruption. phase_next, phase_last: neighbours in a list of REGULAR copies."""
+worker. lost: its holder is being forgotten. rested: it sat out the iteration that ended. order: admission order. until:
+end of its restore. origin: class of the next interruption. log: open record of an interruption. phase_next, phase_last:
+neighbours in a list of REGULAR copies."""
 
 _WORKER_FIELDS = (
     "mode life life_at steps decoding prefilling restoring restored context used head tail link_free"
     " run_start run_first run_growth run_count run_decodes run_pages_done last_decode_end odd irregular"
     " sync_duration sync_growth sync_left sync_steps sync_decodes regular explicit by_number pending"
     " drafter target draft_until episode pass_k pass_draft_ps pass_halves plain_assisted vetoed outage"
-    " fault fault_kind detect_at back_at silent_at keeps draining drain_fault drain_outage refuse_left tried slow_ppm slow_until"
-    " nic_free wait_head wait_tail front_at front_last retarget_at turn primed ramp_from ramp_queue"
+    " fault fault_kind detect_at back_at silent_at keeps draining drain_fault drain_outage refuse_left tried slow_ppm"
+    " slow_until nic_free wait_head wait_tail front_at front_last retarget_at turn primed ramp_from ramp_queue"
     " egress_free egress_head egress_tail ingress_free ingress_head ingress_tail marked due"
 )
 WORKER = np.dtype(
@@ -86,11 +89,11 @@ _GLOBAL_FIELDS = (
     " pair_ps context_ps sequence_ps verify_ppm round_trip_ps"
     " draft_pool_pages draft_pair_ps draft_context_ps draft_sequence_ps has_draft"
     " at_token at_lm_head at_restore at_remote_restore at_store_restore at_draft_token at_draft_lm_head"
-    " slotted replicas linked eviction stream_prefill anti_affinity re_replicate remote_restore regenerate wait front"
-    " ping_pong retarget_ps report_ps slow_start_ps egress_latency_ps egress_token_ps ingress_token_ps"
+    " slotted shared replicas linked eviction stream_prefill anti_affinity re_replicate remote_restore regenerate"
+    " wait front ping_pong retarget_ps report_ps slow_start_ps egress_latency_ps egress_token_ps ingress_token_ps"
     " store_latency_ps store_token_ps"
     " next_arrival next_fault next_snapshot next_report oldest life_next order episode last_robin gateway_head"
-    " gateway_tail drained ramp_until link_next"
+    " gateway_tail drained ramp_until link_next to_send now stage refused refused_by flushing"
     " gaps interruptions outages starts specials sync_min hot by_number integral_high integral_low end"
     " coverages too_long store_free"
     " iterations leaps leap_count decode_tokens prefill_tokens ordered_syncs assisted_passes plain_assisted_passes"
@@ -100,11 +103,13 @@ _GLOBAL_FIELDS = (
     " sent_tokens arrived_tokens refused_tokens lost_tokens released_tokens egress_wait_ps ingress_wait_ps"
 )
 GLOBAL = np.dtype(
-    [(name, np.int64) for name in _GLOBAL_FIELDS.split()] + [("seed", np.uint64), ("restore_failure", np.uint64)],
+    [(name, np.int64) for name in _GLOBAL_FIELDS.split()]
+    + [("seed", np.uint64), ("restore_failure", np.uint64)],
     align=True,
 )
-"""slotted: copies are kept in ``State.slots``, because links, eviction or replicas matter. linked: transfers take time.
-ramp_until: when the last slow start ends. link_next: the next instant at which a transfer leaves or arrives."""
+"""slotted: copies are kept in ``State.slots``, because links, eviction or replicas matter. shared: restores share links
+between workers. linked: transfers take time. ramp_until: when the last slow start ends. link_next: the next instant at
+which a transfer leaves or arrives."""
 COUNTERS = tuple(_GLOBAL_FIELDS.split()[_GLOBAL_FIELDS.split().index("iterations") :])
 
 GAP = np.dtype(
@@ -125,7 +130,17 @@ INTERRUPTED = np.dtype(
 OUTAGE = np.dtype(
     [
         (name, np.int64)
-        for name in ("worker", "kind", "crash", "stop", "detection", "ready", "target", "assist_end", "rejoin")
+        for name in (
+            "worker",
+            "kind",
+            "crash",
+            "stop",
+            "detection",
+            "ready",
+            "target",
+            "assist_end",
+            "rejoin",
+        )
     ],
     align=True,
 )
@@ -151,6 +166,7 @@ NOWHERE, ON_EGRESS, ON_INGRESS = 0, 1, 2
     KV_TOKENS,  # prompt + delivered of what is routed and not finished
     HAS_DRAFTER,
     EXPLICIT_AT,  # EXPLICIT copies by holder
+    PARTIAL,  # those with a page that is not full
     HOT_HOLDER,  # 1 where an EXPLICIT copy could grow
     SYNC_NEXT,  # end of the first iteration the accounting has not followed
     NEXT_END,  # end of the current stretch
@@ -167,7 +183,7 @@ NOWHERE, ON_EGRESS, ON_INGRESS = 0, 1, 2
     INGRESS_NEXT,  # when the first transfer on the link arrives
     PORTION,  # scratch: tokens for a holder
     PAGES,  # scratch: pages they need
-) = range(24)
+) = range(25)
 COMPLETIONS, PREFILLS, RESTORINGS, EXPLICITS = range(4)
 """Rows of State.batches: a heap of finish step << 32 | request; requests in prefill in admission order; restoring ones
 in link order; requests with an EXPLICIT copy."""
@@ -195,9 +211,8 @@ EGRESS, INGRESS = range(2)
     FAULT_LOAD,
     FAULT_INIT,
 ) = range(12)
-FAULT_COLUMNS = (
-    "ps worker kind delay_ps length_ps factor_ppm keeps_copies refusals restart_ps draft_ps load_ps init_ps".split()
-)
+FAULT_COLUMNS = tuple(FaultTable.__dataclass_fields__)
+"""Rows of State.faults by name, in order."""
 SHOT_QUEUE, SHOT_HELD, SHOT_LIVE, SHOT_EXISTING, SHOT_SAVED = range(5)
 
 
@@ -211,7 +226,7 @@ class State(NamedTuple):
     workers: Any  # (W,) WORKER
     requests: Any  # (n,) REQUEST
     arrival: Any  # (n,)
-    by_worker: Any  # (24, W + 2); column W is the store, and a worker that is never first; W + 1 too
+    by_worker: Any  # (25, W + 2); column W is the store, and a worker that is never first; W + 1 too
     batches: Any  # (4, W, B)
     trees: Any  # (3, 2·P) winner trees
     link_trees: Any  # (2, 2·P)
@@ -228,6 +243,40 @@ class State(NamedTuple):
     interruptions: Any  # (·,) INTERRUPTED
     outages: Any  # (m,) OUTAGE
     coverage: Any  # (m, 2) existing and saved tokens by crash instant
+
+
+declare(
+    {
+        "g": (GLOBAL, 1),
+        "workers": (WORKER, 1),
+        "requests": (REQUEST, 1),
+        "arrival": (np.int64, 1),
+        "by_worker": (np.int64, 2),
+        "batches": (np.int64, 3),
+        "trees": (np.int64, 2),
+        "link_trees": (np.int64, 2),
+        "copies": (np.int16, 3),
+        "slots": (SLOT, 1),
+        "scratch": (np.int64, 2),
+        "tables": (np.int64, 1),
+        "threshold": (np.uint64, 2),
+        "expected": (np.float64, 2),
+        "faults": (np.int64, 2),
+        "snapshot_ps": (np.int64, 1),
+        "snapshots": (np.int64, 3),
+        "gaps": (GAP, 1),
+        "interruptions": (INTERRUPTED, 1),
+        "outages": (OUTAGE, 1),
+        "coverage": (np.int64, 2),
+    }
+)
+
+_NONE_AT_FIRST = "first last dispatch server link holder old_saved old_holder log last_holder".split()  # noqa: SIM905
+_NOBODY_AT_FIRST = (
+    *("head", "tail", "drafter", "target", "outage", "fault", "wait_head", "wait_tail", "front_last"),
+    *("egress_head", "egress_tail", "ingress_head", "ingress_tail", "phase_head"),
+)
+"""Fields of REQUEST and WORKER that hold -1 before the first event."""
 
 
 def _named(records: Any) -> Any:
@@ -261,7 +310,13 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
     target, draft, transfers = costs.target, costs.draft, inputs.costs.transfers
     link_costs = {
         name: getattr(transfers, name)
-        for name in ("egress_latency_ps", "egress_token_ps", "ingress_token_ps", "store_latency_ps", "store_token_ps")
+        for name in (
+            "egress_latency_ps",
+            "egress_token_ps",
+            "ingress_token_ps",
+            "store_latency_ps",
+            "store_token_ps",
+        )
     }
     linked = policy.placement != 0 and any(link_costs.values())
     slotted = policy.placement != 0 and (
@@ -275,17 +330,14 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
 
     requests = np.zeros(n, REQUEST)
     requests["prompt"], requests["output"] = inputs.prompt_tokens, inputs.output_tokens
-    for name in "first last dispatch server link holder old_saved old_holder log last_holder".split():
+    for name in _NONE_AT_FIRST:
         requests[name] = -1
     slots = np.zeros(n * replicas if slotted else 0, SLOT)
     for name in ("holder", "next", "last"):
         slots[name] = -1
 
     worker = np.zeros(workers + 1, WORKER)  # the last is the store
-    for name in (
-        "head tail drafter target outage fault wait_head wait_tail front_last egress_head egress_tail ingress_head"
-        " ingress_tail phase_head"
-    ).split():
+    for name in _NOBODY_AT_FIRST:
         worker[name] = -1
     for name in ("life_at", "retarget_at", "detect_at", "back_at"):
         worker[name] = FAR
@@ -330,6 +382,7 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
         "sync_min": FAR,
         "link_next": FAR,
         "slotted": int(slotted),
+        "shared": int(rules.remote_restore or policy.routing == int(Routing.ANYWHERE)),
         "replicas": replicas,
         "linked": int(linked),
         **link_costs,
@@ -355,7 +408,9 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
     tables += [transfers.remote_restore_ps, transfers.store_restore_ps]
     tables += [draft.token_ps, draft.lm_head_ps] if draft else []
     offset = 0
-    names = "at_token at_lm_head at_restore at_remote_restore at_store_restore at_draft_token at_draft_lm_head"
+    names = (
+        "at_token at_lm_head at_restore at_remote_restore at_store_restore at_draft_token at_draft_lm_head"
+    )
     for name, table in zip(names.split(), tables, strict=False):
         g[name] = offset
         offset += len(table)

@@ -82,9 +82,9 @@ def push_gap(s: Any, end: int, gap: int, growth: int, steps: int, sequences: int
     g.gaps += 1
 
 
-@compile_inline
+@compile_plain
 def deliver_odd(s: Any, i: int, q: Any, delivered: int, tokens: int, t: int) -> None:
-    """A sequence with a clock of its own has ``tokens`` more, ``delivered`` in all, of which its client sees some or none."""
+    """A sequence with a clock of its own has ``tokens`` more, ``delivered`` in all; its client may not see all."""
     unseen = min(tokens, max(0, q.seen - delivered + tokens))
     s.g[0].regenerated_tokens += unseen
     if unseen == tokens:
@@ -135,7 +135,7 @@ def existing_tokens(s: Any, r: int, i: int, t: int) -> int:
     return q.kv
 
 
-@compile_inline
+@compile_plain
 def close_run(s: Any, i: int, count: int, end: int) -> None:
     """Book ``count`` plain decode iterations of worker i, the last of which ended at ``end``."""
     g = s.g[0]
@@ -164,7 +164,7 @@ def close_run(s: Any, i: int, count: int, end: int) -> None:
         g.too_long = 1
 
 
-@compile_inline
+@compile_plain
 def cut(s: Any, i: int, t: int) -> None:
     """End a leap at its first boundary at or after t; at t itself the worker is idle afterwards."""
     g = s.g[0]
@@ -188,7 +188,7 @@ def cut(s: Any, i: int, t: int) -> None:
     tree_update(s.trees[ENDS], s.by_worker[NEXT_END], i)
 
 
-@compile_inline
+@compile_plain
 def _finish(s: Any, i: int, r: int, pages: int, t: int) -> None:
     w = s.workers[i]
     q = s.requests[r]
@@ -204,7 +204,7 @@ def _finish(s: Any, i: int, r: int, pages: int, t: int) -> None:
     q.state = DONE
 
 
-@compile_inline
+@compile_plain
 def _end_chunks(s: Any, i: int, t: int) -> None:
     """Book the prefill chunks of an iteration; requests whose last chunk ran deliver a token."""
     g = s.g[0]
@@ -262,7 +262,7 @@ def _end_chunks(s: Any, i: int, t: int) -> None:
     w.prefilling = kept
 
 
-@compile_inline
+@compile_plain
 def end_run(s: Any, i: int, t: int) -> None:
     """The stretch of worker i ends as planned (a drafted pass has been booked before)."""
     g = s.g[0]
@@ -296,7 +296,7 @@ def end_run(s: Any, i: int, t: int) -> None:
         _finish(s, i, r, leave_decode(s, i, r), t)
 
 
-@compile_inline
+@compile_plain
 def chunk_and_run(
     s: Any, i: int, t: int, decodes: int, rows: int, context: int, extra_ps: int, floor_ps: int
 ) -> None:
