@@ -13,6 +13,7 @@ from lumen_policy.replay.kernel.decisions import drafts_per_pass, draw, worth_dr
 from lumen_policy.replay.kernel.jit import compile_plain
 from lumen_policy.replay.kernel.state import (
     COMPLETIONS,
+    EXPLICIT,
     EXPLICITS,
     IDLE,
     KV_TOKENS,
@@ -303,7 +304,8 @@ def finish_pass(s: Any, i: int, t: int) -> None:
         tokens = 1
         if q.verify == SITTING_OUT:
             tokens = 0
-            q.rested = 1
+            if g.slotted != 0 or q.growth == EXPLICIT:
+                q.rested = 1
             if q.odd == 0:
                 q.odd = 1
                 w.odd += 1
@@ -323,7 +325,7 @@ def finish_pass(s: Any, i: int, t: int) -> None:
             q.offset += tokens - 1
             w.page_phase[(1 - q.offset) & 15] += 1
             s.batches[COMPLETIONS, i, j] = key - (np.int64(tokens - 1) << 32)
-            s.by_worker[KV_TOKENS, i] += tokens - 1
+            s.by_worker[KV_TOKENS, i] += max(0, tokens - 1)
     if plain > 0:
         push_gap(s, t, w.run_first + stall, 0, 1, plain)
     w.steps += 1

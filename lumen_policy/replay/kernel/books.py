@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from lumen_policy.replay.kernel.jit import compile_inline
-from lumen_policy.replay.kernel.state import ALIVE, EXPLICIT_AT, FREE, HELD, HOT_HOLDER, OPEN, PARTIAL
+from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
+from lumen_policy.replay.kernel.state import ALIVE, DONE, EXPLICIT_AT, FREE, HELD, HOT_HOLDER, OPEN, PARTIAL
 
-__all__ = ["give_back", "integrate", "refresh_hot"]
+__all__ = ["give_back", "integrate", "refresh_hot", "skip_done"]
 
 
 @compile_inline
@@ -43,3 +43,11 @@ def give_back(s: Any, holder: int, tokens: int, t: int) -> None:
         if holder < g.workers:
             integrate(g, -tokens, t)
             refresh_hot(s, holder)
+
+
+@compile_plain
+def skip_done(s: Any) -> None:
+    """Move on to the oldest request that is not done."""
+    g = s.g[0]
+    while g.oldest < g.next_arrival and s.requests[g.oldest].state == DONE:
+        g.oldest += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lumen_policy.replay.contract import NONE, FaultKind, Interruption
+from lumen_policy.replay.kernel.books import skip_done
 from lumen_policy.replay.kernel.checkpoints import arrived_tokens, follow, freeze, take_old_copy
 from lumen_policy.replay.kernel.decoding import settle_decode_clock
 from lumen_policy.replay.kernel.gateway import believed_dead
@@ -16,7 +17,6 @@ from lumen_policy.replay.kernel.state import (
     ALIVE,
     COMPLETIONS,
     DECODE,
-    DONE,
     ENDS,
     FAR,
     FAULT_AT,
@@ -54,7 +54,6 @@ __all__ = [
     "interrupt",
     "resume",
     "saved_tokens",
-    "skip_done",
     "stop_run",
     "strand",
     "strike",
@@ -70,14 +69,6 @@ _CRASH, _UNREACHABLE, _SLOW, _DRAIN, _MIGRATE = (
 _RUNNING, _QUEUED = int(Interruption.RUNNING), int(Interruption.QUEUED)
 _FALLEN, _FELL_SILENT, _MOVING = 1, 2, 3
 """Worker.marked at an instant of faults."""
-
-
-@compile_plain
-def skip_done(s: Any) -> None:
-    """Move on to the oldest request that is not done."""
-    g = s.g[0]
-    while g.oldest < g.next_arrival and s.requests[g.oldest].state == DONE:
-        g.oldest += 1
 
 
 @compile_plain

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lumen_policy.replay.contract import EvictionOrder
-from lumen_policy.replay.kernel.books import give_back, integrate
+from lumen_policy.replay.kernel.books import give_back, integrate, skip_done
 from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
 from lumen_policy.replay.kernel.state import (
     ALIVE,
@@ -439,6 +439,7 @@ def _evict_one(s: Any, c: int, now: int) -> bool:
     slot = s.slots[c]
     holder = slot.holder
     best = -1
+    skip_done(s)
     for v in range(g.oldest * g.replicas, g.next_arrival * g.replicas):
         other = s.slots[v]
         if v == c or other.holder != holder or other.arrived == 0:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from lumen_policy.replay.contract import FaultKind
+from lumen_policy.replay.kernel.books import skip_done
 from lumen_policy.replay.kernel.checkpoints import follow, take_old_copy
 from lumen_policy.replay.kernel.faults import (
     empty,
     interrupt,
     resume,
-    skip_done,
     stop_run,
     strand,
 )

@@ -38,7 +38,13 @@ def _refused(s: Any, i: int, t: int) -> None:
     if w.refuse_left == 0:
         lose_nothing(s)
         believed_dead(s, i, t)
+        for j in range(g.workers):  # others that refused this request are believed in by the rest
+            if s.workers[j].tried != 0:
+                s.by_worker[LIVE, j] = 1
         replicate_again(s, t)
+        for j in range(g.workers):
+            if s.workers[j].tried != 0:
+                s.by_worker[LIVE, j] = 0
     else:
         w.tried = 1
         s.by_worker[LIVE, i] = 0

@@ -89,7 +89,10 @@ def deliver_odd(s: Any, i: int, q: Any, delivered: int, tokens: int, t: int) -> 
     s.g[0].regenerated_tokens += unseen
     if unseen == tokens:
         return
-    push_gap(s, t, t - q.last, 0, 1, 1)
+    if q.first < 0:
+        q.first = t
+    else:
+        push_gap(s, t, t - q.last, 0, 1, 1)
     q.odd = 0
     s.workers[i].odd -= 1
     q.last = t
