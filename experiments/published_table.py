@@ -50,7 +50,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 AZURE = _ROOT.parent / "shared" / "traces" / "azure2023" / "AzureLLMInferenceTrace_conv.csv"
 
 
-def workload(trace: str, workers: int) -> Workload:
+def workload(trace: str, workers: int, *, wait: bool = False) -> Workload:
     """The cluster with the published iteration times and reload."""
     settings = settings_from(
         {
@@ -63,6 +63,7 @@ def workload(trace: str, workers: int) -> Workload:
             "max_batch": 256,
             "workers": workers,
             "detection_s": DETECTION_S,
+            "interrupted": "wait" if wait else "reroute",
         }
     )
     made = prepare(settings, [])
@@ -142,12 +143,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("trace", nargs="?", default=str(AZURE) if AZURE.exists() else BUILT_IN)
     parser.add_argument("--runs", type=int, default=None)
     parser.add_argument("--single-victim", action="store_true", help="one worker crashes, not one in four")
+    parser.add_argument("--wait", action="store_true", help="interrupted requests wait for their own worker")
     parser.add_argument("--quick", action="store_true", help="four workers, one run")
     given = parser.parse_args(arguments)
     runs = given.runs or (1 if given.quick else 12)
     print("workers", "policy", *COLUMNS, sep=",")
     for workers in (4,) if given.quick else (4, 8, 16, 64):
-        made = workload(given.trace, workers)
+        made = workload(given.trace, workers, wait=given.wait)
         gathered: dict[str, list[list[float]]] = {}
         for seed in range(runs):
             victims = 1 if given.single_victim else workers // 4

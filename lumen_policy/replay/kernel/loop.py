@@ -6,6 +6,7 @@ from typing import Any
 
 from lumen_policy.replay.kernel.admission import admit, end_restore, plan_decodes
 from lumen_policy.replay.kernel.assisted import begin_assisted, end_by_number, finish_pass
+from lumen_policy.replay.kernel.books import skip_done
 from lumen_policy.replay.kernel.checkpoints import follow, settle
 from lumen_policy.replay.kernel.gateway import arrive
 from lumen_policy.replay.kernel.jit import compile_cached, compile_plain
@@ -102,8 +103,11 @@ def run(address: Any, gap_margin: int) -> int:
                 return TOO_LONG
             if g.gaps + gap_margin > len(s.gaps):
                 return MORE_GAPS
-            if rare == t and g.interruptions + g.next_arrival - g.oldest > len(s.interruptions):
-                return MORE_INTERRUPTIONS
+            if rare == t:
+                skip_done(s)
+                # a request is interrupted twice at most: sent on by a drain, to a worker whose failure is noticed now
+                if g.interruptions + 2 * (g.next_arrival - g.oldest) > len(s.interruptions):
+                    return MORE_INTERRUPTIONS
             g.now = t
 
             # 0: iteration ends
