@@ -27,7 +27,7 @@ from lumen_policy.replay.contract import (
 )
 from lumen_policy.replay.engine import replay, replay_timed
 
-from .inputs import ints, linear, make_costs, make_input, make_policy
+from .inputs import ints, joined_faults, linear, make_costs, make_input, make_policy
 
 DAY_PS = 86_400 * 10**12
 COSTS = make_costs(linear(1, 64), draft=linear(1, 64))
@@ -230,6 +230,20 @@ def test_a_short_interruption_log_is_enlarged(monkeypatch: pytest.MonkeyPatch) -
     assert compare(output, twin(inputs)) == []
     assert len(output.interruption_request) > 10 * len(inputs.arrival_ps)
     assert growths != []
+
+
+def test_interrupted_twice_at_one_instant() -> None:
+    """INV-9: requests migrated to a worker whose crash is detected at that instant are logged twice."""
+    costs = make_costs(linear(1, 512, 10))
+    crash = FaultTable.crashes([99], [1], [1], costs)
+    migration = FaultTable.crashes([100], [0], [0], costs)
+    migration = replace(migration, kind=ints([FaultKind.MIGRATE]))
+    inputs = make_input(
+        [0] * 60, [20] * 60, [30] * 60, costs, workers=2, faults=joined_faults(crash, migration)
+    )
+    expected = twin(inputs)
+    assert len(expected.interruption_request) == 30 + 60
+    assert compare(replay(inputs), expected) == []
 
 
 def test_the_input_is_left_alone() -> None:
