@@ -372,6 +372,29 @@ class TestRestores:
         assert output.last_ps[[0, 3]].tolist() == [90, 120]
         assert output.restored_tokens[[0, 3]].tolist() == [32, 32]
 
+    def test_one_source_restores_at_two_workers(self, replay: Replay) -> None:
+        """Requests 0 and 4 on w0, copies at w1; L is Q: 2 on w1, 0 on w2 and w3.
+
+        35   w0 crashes; 40 detected: request 0 to w2, request 4 to w3
+        40   w2 restores two pages from w1 → 70; then w1's NIC is free for w3 → 100
+        70   w2: 3 tokens → 80, → 90; 100: w3: 3 tokens → 110, → 120
+        """
+        by_queue = replace(NEVER_TO_HOLDER, token_weight=0, request_weight=1)
+        output = replay(
+            case(
+                [(0, 32, 5), (0, 8, 30), (0, 4, 1), (0, 4, 1)] * 2,
+                costs(flat(10), transfers=transfers()),
+                workers=4,
+                router=Router.ROUND_ROBIN,
+                policy=by_queue,
+                rules=RecoveryRules(remote_restore=True),
+                faults=faults(fault(CRASH, 35, delay_ps=5)),
+            )
+        )
+        assert output.worker[[0, 4]].tolist() == [2, 3]
+        assert output.last_ps[[0, 4]].tolist() == [90, 120]
+        assert output.counters["remote_restores"] == 2
+
     def test_from_the_store(self, replay: Replay) -> None:
         """INV-35: Iterations of 100; the store takes 4 + 1 a token and gives two pages in 35.
 
