@@ -5,7 +5,8 @@
 Three regimes of the default cluster with a draft of constant acceptance 0.7: batch slots bind (32 a worker) at
 80 % and at 95 % of that cluster's capacity, and tokens bind (256 slots) at 80 %. In each, LUMEN with its
 default parameters and k = 2 is the reference; every row changes one thing. A fourth regime repeats the second
-with a draft that is loaded in no time, so that the assist does not delay the rejoin. Figures are means over
+with a draft that is loaded in no time, so that the assist does not delay the rejoin; a fifth repeats the third with
+restores that take 25 times as long. Figures are means over
 scenarios: excess E2E a crash with what it adds to the reference's (paired, 95 % bootstrap interval, conditional
 on the trace), TTFT of the affected requests, and the interrupted requests' next token counted from the crash.
 
@@ -40,11 +41,13 @@ from lumen_policy.tune.validation import bootstrap_interval
 from lumen_policy.workload import BUILT_IN, prepare
 
 FREE_DRAFT = "slots bind hard, draft for free"
+SLOW_RESTORE = "tokens bind, restores 25 times slower"
 REGIMES: dict[str, dict[str, Any]] = {
     "slots bind": {"max_batch": 32, "load": 0.8},
     "slots bind hard": {"max_batch": 32, "load": 0.95},
     "tokens bind": {"load": 0.8},
     FREE_DRAFT: {"max_batch": 32, "load": 0.95},
+    SLOW_RESTORE: {"load": 0.8},
 }
 SETUP: dict[str, Any] = {"acceptance_start": 0.7, "acceptance_final": 0.7}
 QUICK_SETUP: dict[str, Any] = {"workers": 3, "horizon_s": 60, "warmup_s": 20}
@@ -67,6 +70,8 @@ def variants(full: RecoveryPolicy) -> Iterator[Contender]:
     changes |= {f"tau {tau}": {"tau": tau} for tau in (0, 1024, "inf")}
     changes["theta never, tau 1024"] = {"theta": "never", "tau": 1024}
     changes["theta never, tau inf"] = {"theta": "never", "tau": "inf"}
+    for share, label in (("0.25", "0.5"), ("0.5", "1"), ("1", "2")):
+        changes[f"theta {label} x mean L, tau inf"] = {"theta": _times(full.theta, share), "tau": "inf"}
     for name, change in changes.items():
         yield Contender(label=name, policy=replace(full, name=name, **change))
 
@@ -100,6 +105,10 @@ def rows(trace: str, setup: dict[str, Any], scenarios: int) -> Iterator[dict[str
         workload = prepare(settings, notices)
         if regime == FREE_DRAFT:
             workload = replace(workload, cluster=_without_draft_load(workload.cluster))
+        if regime == SLOW_RESTORE:
+            costs = workload.cluster.costs
+            slower = replace(costs, restore_ps=costs.restore_ps * 25)
+            workload = replace(workload, cluster=replace(workload.cluster, costs=slower))
         pairing = Pairing(workload.cluster, workload.trace, ())
         full = choose_policy("lumen", settings, pairing, notices)
         contenders = (*variants(full), *ablation_contenders(full, notices))
