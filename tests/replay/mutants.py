@@ -8,17 +8,27 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 from twin import replay as twin
 from twin.strategies import random_input
 
 import lumen_policy
-from lumen_policy.replay.contract import ReplayInput, ReplayOutput
+from cost_models.serving_costs import TransferCosts
+from lumen_policy.replay.contract import (
+    FaultTable,
+    Placement,
+    RecoveryRules,
+    ReplayInput,
+    ReplayOutput,
+    Router,
+    Routing,
+)
 
-from .inputs import crowded_input
+from .inputs import crowded_input, linear, make_costs, make_input, make_policy
 
 __all__ = ["MUTANTS", "Mutant", "copy_package", "replay_in", "twin_output"]
 
@@ -83,6 +93,26 @@ def twin_output(inputs: Callable[[int], ReplayInput], seed: int) -> ReplayOutput
     return twin(inputs(seed))
 
 
+def two_restores_from_one_source(workers: int) -> ReplayInput:
+    """Two requests on worker 0 with copies at worker 1, restored at two others when worker 0 crashes."""
+    costs = make_costs(linear(0, 512, 10))
+    costs = replace(costs, transfers=TransferCosts(remote_restore_ps=20 * np.arange(len(costs.restore_ps))))
+    least_queued = make_policy(
+        placement=Placement.RING, routing=Routing.LOAD_AWARE, theta=-1, token_weight=0, request_weight=1
+    )
+    return make_input(
+        np.zeros(8),
+        [32, 8, 4, 4] * 2,
+        [9, 30, 1, 1] * 2,
+        costs,
+        workers=3 + workers,
+        router=Router.ROUND_ROBIN,
+        policy=least_queued,
+        rules=RecoveryRules(remote_restore=True),
+        faults=FaultTable.crashes([35], [0], [5], costs),
+    )
+
+
 STRETCH = "replay/kernel/stretch.py"
 ADMISSION = "replay/kernel/admission.py"
 DECODING = "replay/kernel/decoding.py"
@@ -90,6 +120,10 @@ ASSISTED = "replay/kernel/assisted.py"
 CHECKPOINTS = "replay/kernel/checkpoints.py"
 GATEWAY = "replay/kernel/gateway.py"
 OUTAGES = "replay/kernel/outages.py"
+FAULTS = "replay/kernel/faults.py"
+LINKS = "replay/kernel/links.py"
+RELOAD = "replay/kernel/reload.py"
+SENDING = "replay/kernel/sending.py"
 STRUCTURES = "replay/kernel/structures.py"
 ROUTING = "decide/routing.py"
 PLACEMENT = "decide/placement.py"
@@ -134,9 +168,9 @@ MUTANTS = [
     Mutant(
         name="restores do not wait for the link",
         file=ADMISSION,
-        old="begin = max(t, w.link_free)",
-        new="begin = t",
-        seeds=(44, 352, 338, 212),
+        old="q.until = max(t, w.link_free) + s.tables",
+        new="q.until = t + s.tables",
+        seeds=(44, 352, 338),
     ),
     Mutant(
         name="no watermark",
@@ -158,25 +192,25 @@ MUTANTS = [
         file=STRETCH,
         old="stall = w.run_start - w.last_decode_end if g.prefill_first != 0 else 0",
         new="stall = 0",
-        seeds=(22, 159, 235),
+        seeds=(22, 159, 0),
     ),
     Mutant(
         name="a restored copy gives back whole pages only",
-        file=GATEWAY,
-        old="q.old_arrived = q.arrived",
+        file=SENDING,
+        old="q.old_arrived = arrived",
         new="q.old_arrived = saved",
-        seeds=(97, 366, 44, 352),
+        seeds=(97, 44, 352),
     ),
     Mutant(
         name="a copy outlives the recomputation",
-        file=GATEWAY,
-        old="    if not restore:\n        release(s, r, t)\n",
-        new="",
+        file=SENDING,
+        old="    release(s, r, source, t)\n",
+        new="    if source >= 0:\n        release(s, r, source, t)\n",
         seeds=(159, 139, 372),
     ),
     Mutant(
         name="a token of the crash's instant is lost",
-        file=OUTAGES,
+        file=FAULTS,
         old="done = count if end <= t else count - 1",
         new="done = count if end < t else count - 1",
         seeds=(111, 197, 202),
@@ -193,35 +227,35 @@ MUTANTS = [
         file=CHECKPOINTS,
         old="grown = min(existing, 16 * (pages + s.by_worker[FREE, holder]))",
         new="grown = min(existing, q.arrived + 16 * s.by_worker[FREE, holder])",
-        seeds=(372, 163, 212, 116),
+        seeds=(372, 14, 98),
     ),
     Mutant(
         name="the last free page is given twice",
         file=CHECKPOINTS,
         old="short = low < 0",
         new="short = low < -1",
-        seeds=(213, 235, 265),
+        seeds=(213, 7, 9),
     ),
     Mutant(
         name="a drafter is idle one instant late",
         file=ASSISTED,
         old="if s.workers[w.drafter].draft_until <= t:",
         new="if s.workers[w.drafter].draft_until < t:",
-        seeds=(139, 70, 197, 163),
+        seeds=(139, 70, 5),
     ),
     Mutant(
         name="every draft of a pass has the same draw",
         file=ASSISTED,
         old="r, delivered + accepted)",
         new="r, delivered)",
-        seeds=(64, 212, 350, 30),
+        seeds=(212, 30, 5),
     ),
     Mutant(
         name="tau reached is tau exceeded",
         file=ROUTING,
         old="saved_tokens > tau_tokens",
         new="saved_tokens >= tau_tokens",
-        seeds=(241, 300, 33),
+        seeds=(241, 169),
     ),
     Mutant(
         name="ties of the shortest queue go to the highest index",
@@ -235,7 +269,7 @@ MUTANTS = [
         file=PLACEMENT,
         old="load < best_load",
         new="load <= best_load",
-        seeds=(273, 100, 213),
+        seeds=(100, 213, 11),
     ),
     Mutant(
         name="the guard forgets the sequences that decode plainly",
@@ -249,7 +283,7 @@ MUTANTS = [
         file=ADMISSION,
         old="            release_old(s, victim, t)\n",
         new="",
-        seeds=(103, 182, 289),
+        seeds=(103, 289, 311),
     ),
     Mutant(
         name="a sequence that leaves keeps its draft KV",
@@ -257,5 +291,125 @@ MUTANTS = [
         old="    q.draft_kv = 0\n    q.verify = 0\n",
         new="    q.verify = 0\n",
         seeds=(250, 98, 69),
+    ),
+    Mutant(
+        name="the source's NIC carries any number of restores",
+        file=ADMISSION,
+        old="source.nic_free = q.until",
+        new="source.nic_free = t",
+        seeds=(1,),
+        inputs=two_restores_from_one_source,
+    ),
+    Mutant(
+        name="every restore of a request has the same draw",
+        file=ADMISSION,
+        old="RESTORE, r, q.interruptions)",
+        new="RESTORE, r, 0)",
+        seeds=(33, 84, 110),
+    ),
+    Mutant(
+        name="a transfer leaves without its latency",
+        file=LINKS,
+        old="w.egress_free = begin + g.egress_latency_ps + tokens",
+        new="w.egress_free = begin + tokens",
+        seeds=(24, 33, 40),
+    ),
+    Mutant(
+        name="what is under way outlives its holder",
+        file=LINKS,
+        old="(slot.holder == i or s.requests[r].server == i)",
+        new="s.requests[r].server == i",
+        seeds=(33, 144, 212),
+    ),
+    Mutant(
+        name="the copy that grew last is evicted",
+        file=LINKS,
+        old="return a.wrote < b_wrote",
+        new="return a.wrote > b_wrote",
+        seeds=(16, 275, 291),
+    ),
+    Mutant(
+        name="a copy as short as another goes for it",
+        file=LINKS,
+        old="return a.arrived < b_arrived",
+        new="return a.arrived <= b_arrived",
+        seeds=(102, 110, 144),
+    ),
+    Mutant(
+        name="an unreachable worker loses what it holds",
+        file=FAULTS,
+        old="w.keeps = 1 if w.fault_kind == _UNREACHABLE else",
+        new="w.keeps = 0 if w.fault_kind == _UNREACHABLE else",
+        seeds=(11, 76, 81),
+    ),
+    Mutant(
+        name="a silence of its detection's length goes unnoticed",
+        file=OUTAGES,
+        old="if w.life_at == t and w.detect_at == t and w.life in (UNDETECTED, SILENT):",
+        new="if w.life_at == t and w.detect_at == t and w.back_at != t and w.life in (UNDETECTED, SILENT):",
+        seeds=(2, 36, 81),
+    ),
+    Mutant(
+        name="work on a drained worker takes no time",
+        file=FAULTS,
+        old="start_reload(s, i, t + s.faults[FAULT_LENGTH, w.fault])",
+        new="start_reload(s, i, t)",
+        seeds=(2, 8, 17),
+    ),
+    Mutant(
+        name="a slow worker is slow for an instant too long",
+        file=STRETCH,
+        old="t < w.slow_until\n",
+        new="t <= w.slow_until\n",
+        seeds=(38,),
+    ),
+    Mutant(
+        name="a worker is given up one refusal late",
+        file=OUTAGES,
+        old="w.refuse_left = s.faults[FAULT_REFUSALS, w.fault] if",
+        new="w.refuse_left = s.faults[FAULT_REFUSALS, w.fault] + 1 if",
+        seeds=(0, 2, 4),
+    ),
+    Mutant(
+        name="a regenerated request restores all of its prompt",
+        file=SENDING,
+        old="tokens = min(tokens, (q.prompt - 1) & ~15)",
+        new="tokens = min(tokens, q.prompt & ~15)",
+        seeds=(187, 309, 386),
+    ),
+    Mutant(
+        name="a slow start is a grain longer",
+        file=GATEWAY,
+        old="w.ramp_queue * (left >> 20) // whole",
+        new="w.ramp_queue * ((left >> 20) + 1) // whole",
+        seeds=(11, 84, 102),
+    ),
+    Mutant(
+        name="second copies may share the first one's domain",
+        file=GATEWAY,
+        old="(h == first or domain == s.by_worker[DOMAIN, first])",
+        new="h == first",
+        seeds=(63, 93, 107),
+    ),
+    Mutant(
+        name="a drafter that keeps its target begins anew",
+        file=RELOAD,
+        old="if target < 0 or target == own:",
+        new="if target < 0:",
+        seeds=(0, 5, 13),
+    ),
+    Mutant(
+        name="both halves wait for their drafts",
+        file=ASSISTED,
+        old="            if primed == 0:\n",
+        new="            if primed >= 0:\n",
+        seeds=(0, 5, 22),
+    ),
+    Mutant(
+        name="every draft of a pass is accepted as the first",
+        file=ASSISTED,
+        old="min(accepted, positions - 1)",
+        new="0",
+        seeds=(5, 51, 212),
     ),
 ]
