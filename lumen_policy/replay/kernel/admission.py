@@ -222,10 +222,12 @@ def take_pages(s: Any, i: int, drafts: int, t: int) -> None:
                 tokens = min(context + drafts, q.prompt + q.output - 1)
             have = max(q.held_pages, (context + 14) >> 4)
             need = max(have, (tokens + 15) >> 4)
+            covered = (context + 15) >> 4
             if q.verify == SITTING_OUT:
                 need = have
+                covered = (context + 14) >> 4
             missing += need - have
-            if need > (context + 15) >> 4:
+            if need > covered:
                 ahead = 1
         if missing <= g.pool_pages - w.used:
             break

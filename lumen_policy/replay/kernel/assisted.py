@@ -141,7 +141,7 @@ def begin_assisted(s: Any, i: int, t: int) -> None:
                 s.requests[s.batches[COMPLETIONS, i, j] & 0xFFFFFFFF].verify = 0
             resting = 0
             resting_context = 0
-            plan_decodes(s, i, t)
+            take_pages(s, i, 0, t)
     decodes = w.decoding - resting
     rows = decodes
     context = w.context - resting_context
