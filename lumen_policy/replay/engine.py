@@ -135,7 +135,7 @@ def prepare() -> None:
         return
     compiled = jit.is_compiled()
     if not compiled:
-        print("lumen-tune: compiling the replay kernel (once, about a minute) …", file=sys.stderr)
+        print("lumen-tune: compiling the replay kernel (once, a minute or two) …", file=sys.stderr)
     try:
         _load_all()
     except Exception:
