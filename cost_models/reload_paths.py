@@ -11,7 +11,7 @@ from cost_models.hardware import HardwareProfile
 from cost_models.iteration import to_ps
 from cost_models.model_load import host_to_device_s, storage_read_s
 from cost_models.model_spec import ModelSpec
-from cost_models.sourced import Sourced, SourcedCurve, exact
+from cost_models.sourced import Sourced, SourcedCurve
 
 __all__ = ["MEMORY_PATHS", "ReloadPart", "ReloadParts", "ReloadPath", "ReloadPhase", "reload_parts"]
 
@@ -67,7 +67,7 @@ class ReloadParts:
     """A worker's way back from detection to rejoin.
 
     Attributes:
-        path: the one taken (the fallback where the one asked for was impossible).
+        path: the one taken.
         parts: in the order in which they happen, of phases that do not go back.
     """
 
@@ -80,7 +80,7 @@ class ReloadParts:
 
     @property
     def restart_ps(self) -> int:
-        """From detection to the start of a load: repair or spare, and process restart."""
+        """From detection, or a repair after it, to the start of a load."""
         return to_ps(self.seconds(ReloadPhase.RESTART))
 
     @property
@@ -107,15 +107,13 @@ def reload_parts(
     tensor_parallel: int,
     path: ReloadPath | str,
     host_memory_survives: bool,
-    before_s: Fraction | float = 0,
-    fallback: ReloadPath | str | None = None,
 ) -> ReloadParts:
-    """The parts of a reload.
+    """The parts of a reload; a repair, or a spare taking over, is the caller's to add before them.
 
-    storage: before + process restart · [draft: storage read + copy, init] · storage read + copy · engine init.
+    storage: process restart · [draft: storage read + copy, init] · storage read + copy · engine init.
     weight_cache: the same without the storage reads.
-    snapshot: before · [draft: its snapshot] · weight bytes / snapshot_bytes_per_s · snapshot_base.
-    standby: before · · · standby_switch; no draft is loaded, since there is nothing to bridge.
+    snapshot: [draft: its snapshot] · weight bytes / snapshot_bytes_per_s · snapshot_base.
+    standby: standby_switch; no draft is loaded, since there is nothing to bridge.
 
     Args:
         model: the served model.
@@ -125,12 +123,10 @@ def reload_parts(
         path: which way, a ``ReloadPath`` or its name.
         host_memory_survives: whether the worker's node and GPUs kept their memory: true after a crash, hang or
             stop of the process alone, false after one of a GPU or node.
-        before_s: repair, or a spare taking over, ≥ 0 seconds; 0 after a process crash.
-        fallback: the path to take where ``path`` needs memory that is gone; None refuses.
 
     Raises:
-        CostModelError: unknown path, a path (or fallback) that needs memory that is gone, TP that does not fit,
-            a negative or endless ``before_s``, or a reload too long for 64-bit picoseconds.
+        CostModelError: unknown path, a path that needs memory that is gone, TP that does not fit, or a reload too
+            long for 64-bit picoseconds.
 
     Valid for: snapshots of one GPU (published for those alone; more GPUs restore over one shared storage).
     Ignores: overlap of reading, copying and init; memory that a standby or a cache takes.
@@ -138,11 +134,8 @@ def reload_parts(
     model.check_tensor_parallel(tensor_parallel)
     if draft is not None:
         draft.check_tensor_parallel(tensor_parallel)
-    taken = _possible(_path(path), host_memory_survives, None if fallback is None else _path(fallback))
-    before = _seconds("before_s", before_s)
+    taken = _possible(path, host_memory_survives)
     parts: list[ReloadPart] = []
-    if before:
-        parts.append(_part("repair or spare", ReloadPhase.RESTART, before, "stated by the set-up"))
     if taken is ReloadPath.STANDBY:
         switch = hardware.standby_switch_s
         parts.append(_part("switch to the standby", ReloadPhase.INIT, switch.exact(), _origin(switch)))
@@ -170,34 +163,18 @@ def reload_parts(
     return found
 
 
-def _path(name: ReloadPath | str) -> ReloadPath:
+def _possible(name: ReloadPath | str, memory_survives: bool) -> ReloadPath:
     try:
-        return ReloadPath(name)
+        path = ReloadPath(name)
     except ValueError:
         raise CostModelError(f"reload path is {str(name)!r}, allowed: {', '.join(ReloadPath)}") from None
-
-
-def _possible(path: ReloadPath, memory_survives: bool, fallback: ReloadPath | None) -> ReloadPath:
-    if memory_survives or path not in MEMORY_PATHS:
-        return path
-    if fallback is None or fallback in MEMORY_PATHS:
-        asked = "reload path" if fallback is None else "fallback"
+    if not memory_survives and path in MEMORY_PATHS:
         allowed = ", ".join(other for other in ReloadPath if other not in MEMORY_PATHS)
         raise CostModelError(
-            f"{asked} is {(fallback or path).value!r}, which needs memory that a crash of GPU or node clears, "
+            f"reload path is {path.value!r}, which needs memory that a crash of GPU or node clears, "
             f"allowed after one: {allowed}"
         )
-    return fallback
-
-
-def _seconds(name: str, value: Fraction | float) -> Fraction:
-    try:
-        seconds = exact(float(value)) if isinstance(value, float) else Fraction(value)
-    except ValueError:
-        seconds = Fraction(-1)
-    if seconds < 0:
-        raise CostModelError(f"{name} is {value}, allowed: a finite number ≥ 0")
-    return seconds
+    return path
 
 
 def _weights(

@@ -74,11 +74,11 @@ class CheckpointLinks:
         egress_latency_s: of one transfer: latency of device to host + of the network.
         egress_token_s: of the slower of the two.
         egress_bound: which one that is.
-        ingress_token_s: the holder's network interfaces.
+        ingress_token_s: a worker's network interfaces, all together.
         store_latency_s: of one transfer into or out of the store.
         store_token_s: the store's own bandwidth.
         host_latency_s: latency of the host links in a restore.
-        network_latency_s, network_token_s: a worker's network interfaces, all together.
+        network_latency_s: latency of the network.
     """
 
     egress_latency_s: Fraction
@@ -89,7 +89,6 @@ class CheckpointLinks:
     store_token_s: Fraction
     host_latency_s: Fraction
     network_latency_s: Fraction
-    network_token_s: Fraction
 
 
 def checkpoint_links(
@@ -135,7 +134,6 @@ def checkpoint_links(
         / (hardware.store_bytes_per_s.exact() if store_rate is None else store_rate),
         host_latency_s=exact(hardware.host_link.latency_s),
         network_latency_s=hardware.nic_latency_s.exact(),
-        network_token_s=network_token_s,
     )
 
 
@@ -243,8 +241,8 @@ def _restore_table_ps(
 
 def _wire(links: CheckpointLinks, *, store: bool) -> tuple[Fraction, Fraction]:
     if not store:
-        return links.network_latency_s, links.network_token_s
-    return links.network_latency_s + links.store_latency_s, max(links.network_token_s, links.store_token_s)
+        return links.network_latency_s, links.ingress_token_s
+    return links.network_latency_s + links.store_latency_s, max(links.ingress_token_s, links.store_token_s)
 
 
 def _given(name: str, value: Fraction | float | None, highest: float, *, zero: bool) -> Fraction | None:
