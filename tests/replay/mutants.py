@@ -13,13 +13,13 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from crash_table import crash_table
 from twin import replay as twin
 from twin.strategies import random_input
 
 import lumen_policy
 from cost_models.serving_costs import TransferCosts
 from lumen_policy.replay.contract import (
-    FaultTable,
     Placement,
     RecoveryRules,
     ReplayInput,
@@ -28,6 +28,7 @@ from lumen_policy.replay.contract import (
     Routing,
 )
 
+from .inputs import RELOAD as WAY_BACK
 from .inputs import crowded_input, linear, make_costs, make_input, make_policy
 
 __all__ = ["MUTANTS", "Mutant", "copy_package", "replay_in", "twin_output"]
@@ -109,7 +110,7 @@ def two_restores_from_one_source(workers: int) -> ReplayInput:
         router=Router.ROUND_ROBIN,
         policy=least_queued,
         rules=RecoveryRules(remote_restore=True),
-        faults=FaultTable.crashes([35], [0], [5], costs),
+        faults=crash_table([35], [0], [5], WAY_BACK),
     )
 
 
@@ -122,6 +123,7 @@ GATEWAY = "replay/kernel/gateway.py"
 OUTAGES = "replay/kernel/outages.py"
 FAULTS = "replay/kernel/faults.py"
 LINKS = "replay/kernel/links.py"
+SLOTS = "replay/kernel/slots.py"
 RELOAD = "replay/kernel/reload.py"
 SENDING = "replay/kernel/sending.py"
 STRUCTURES = "replay/kernel/structures.py"
@@ -310,13 +312,13 @@ MUTANTS = [
     Mutant(
         name="a transfer leaves without its latency",
         file=LINKS,
-        old="w.egress_free = begin + g.egress_latency_ps + tokens",
-        new="w.egress_free = begin + tokens",
+        old="return g.egress_latency_ps + tokens * g.egress_token_ps",
+        new="return tokens * g.egress_token_ps",
         seeds=(24, 33, 40),
     ),
     Mutant(
         name="what is under way outlives its holder",
-        file=LINKS,
+        file=SLOTS,
         old="(slot.holder == i or s.requests[r].server == i)",
         new="s.requests[r].server == i",
         seeds=(33, 144, 212),
@@ -338,8 +340,8 @@ MUTANTS = [
     Mutant(
         name="an unreachable worker loses what it holds",
         file=FAULTS,
-        old="w.keeps = 1 if w.fault_kind == _UNREACHABLE else",
-        new="w.keeps = 0 if w.fault_kind == _UNREACHABLE else",
+        old="w.keeps = 1 if s.faults[FAULT_KIND, f] == _UNREACHABLE else",
+        new="w.keeps = 0 if s.faults[FAULT_KIND, f] == _UNREACHABLE else",
         seeds=(11, 76, 81),
     ),
     Mutant(

@@ -35,7 +35,6 @@ def _count_by_number(s: Any, i: int) -> None:
     """A pass adds a different number of tokens to each copy: record each by its own number."""
     w = s.workers[i]
     w.by_number = 1
-    s.g[0].by_number += 1
     for j in range(w.decoding):
         r = s.batches[COMPLETIONS, i, j] & 0xFFFFFFFF
         if s.requests[r].growth == REGULAR:
@@ -47,7 +46,6 @@ def end_by_number(s: Any, i: int) -> None:
     """The assist is over: copies that have caught up grow by count again."""
     w = s.workers[i]
     w.by_number = 0
-    s.g[0].by_number -= 1
     j = 0
     while j < w.explicit:
         if not rejoin_regular(s, s.batches[EXPLICITS, i, j]):

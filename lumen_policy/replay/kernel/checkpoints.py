@@ -15,7 +15,8 @@ import numpy as np
 
 from lumen_policy.replay.kernel.books import give_back, integrate, refresh_hot
 from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
-from lumen_policy.replay.kernel.links import drop_slots, follow_links, open_slot, take_old_slot
+from lumen_policy.replay.kernel.links import follow_links
+from lumen_policy.replay.kernel.slots import drop_slots, open_slot, take_old_slot
 from lumen_policy.replay.kernel.state import (
     ALIVE,
     CANDIDATES,

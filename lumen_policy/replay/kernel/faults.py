@@ -201,9 +201,7 @@ def strand(s: Any, r: int) -> None:
 def empty(s: Any, i: int) -> None:
     """Worker i has lost everything."""
     w = s.workers[i]
-    if w.by_number != 0:
-        w.by_number = 0
-        s.g[0].by_number -= 1
+    w.by_number = 0
     w.decoding = 0
     w.prefilling = 0
     w.restoring = 0
@@ -243,22 +241,16 @@ def _crash(s: Any, i: int, f: int, t: int) -> None:
     w = s.workers[i]
     keeps = s.faults[FAULT_KEEPS, f]
     if w.life in (UP, SILENT):
-        detect_at = t + s.faults[FAULT_DELAY, f]
         if w.life == UP:
             _open_outage(s, i, f, t)
             s.by_worker[ALIVE, i] = 0
             end_assist(s, i)
-            stop_run(s, i, t)
-            w.keeps = keeps
-            w.detect_at = detect_at
-        else:
-            w.detect_at = min(w.detect_at, detect_at)
-            w.keeps = keeps
-            stop_run(s, i, t)
+        stop_run(s, i, t)
+        w.keeps = keeps
+        w.detect_at = min(w.detect_at, t + s.faults[FAULT_DELAY, f])
         w.life = UNDETECTED
         w.life_at = w.detect_at
         w.fault = f
-        w.fault_kind = _CRASH
         w.marked = _FALLEN
     elif w.life == UNDETECTED:
         w.keeps = min(w.keeps, keeps)
@@ -286,8 +278,7 @@ def _fall_silent(s: Any, i: int, f: int, t: int) -> None:
     w.back_at = FAR if length == NONE else t + length
     w.life_at = min(w.detect_at, w.back_at)
     w.fault = f
-    w.fault_kind = s.faults[FAULT_KIND, f]
-    w.keeps = 1 if w.fault_kind == _UNREACHABLE else s.faults[FAULT_KEEPS, f]
+    w.keeps = 1 if s.faults[FAULT_KIND, f] == _UNREACHABLE else s.faults[FAULT_KEEPS, f]
     w.marked = _FELL_SILENT
 
 

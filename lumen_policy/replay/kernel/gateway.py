@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lumen_policy.replay.contract import Interruption, Placement, Router, Routing
+from lumen_policy.replay.contract import Interruption, Placement, Router
 from lumen_policy.replay.draws import ROUTER
 from lumen_policy.replay.kernel.checkpoints import follow, make_explicit, open_copy
 from lumen_policy.replay.kernel.decisions import (
@@ -20,7 +20,7 @@ from lumen_policy.replay.kernel.decisions import (
 )
 from lumen_policy.replay.kernel.holders import forget_holder, reopen
 from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
-from lumen_policy.replay.kernel.links import move_slot
+from lumen_policy.replay.kernel.slots import move_slot
 from lumen_policy.replay.kernel.state import (
     ALIVE,
     DECODE,
@@ -66,8 +66,7 @@ _JSQ, _ROBIN, _TWO, _LEAST_KV = (
     int(Router.POWER_OF_TWO),
     int(Router.LEAST_KV),
 )
-_RING, _STORE = int(Placement.RING), int(Placement.STORE)
-_BY_QUEUE, _BY_LOAD, _ANYWHERE = int(Routing.SHORTEST_QUEUE), int(Routing.LOAD_AWARE), int(Routing.ANYWHERE)
+_OFF, _RING, _STORE = int(Placement.OFF), int(Placement.RING), int(Placement.STORE)
 _SENT_AFTER_CRASH = int(Interruption.SENT_AFTER_CRASH)
 _HALF = np.uint64(32)
 
@@ -76,8 +75,6 @@ _HALF = np.uint64(32)
 def _with_slow_starts(s: Any, t: int) -> int:
     """The row of Q with what slow starts add."""
     g = s.g[0]
-    if t >= g.ramp_until:
-        return QUEUE
     whole = g.slow_start_ps >> 20
     for i in range(g.workers):
         w = s.workers[i]
@@ -100,8 +97,8 @@ def held_row(g: Any) -> int:
 
 
 @compile_plain
-def _choose_apart(s: Any, r: int, i: int, first: int, need: int, t: int) -> int:
-    """A holder for a request at worker i under what the rules exclude; ``first`` is its first holder, or -1."""
+def _mask(s: Any, i: int, first: int) -> int:
+    """The row of LIVE less what the rules exclude for a request at worker i with its first holder, or -1."""
     g = s.g[0]
     for h in range(g.workers):
         domain = s.by_worker[DOMAIN, h]
@@ -111,12 +108,23 @@ def _choose_apart(s: Any, r: int, i: int, first: int, need: int, t: int) -> int:
         if first >= 0 and (h == first or domain == s.by_worker[DOMAIN, first]):
             apart = 0
         s.by_worker[MASK, h] = apart
+    return MASK
+
+
+@compile_plain
+def _choose(s: Any, i: int, first: int, tokens: int, t: int) -> int:
+    """A holder for a request of so many tokens at worker i; ``first`` is its first holder, or -1."""
+    g = s.g[0]
+    live = LIVE
+    if first >= 0 or g.anti_affinity != 0:
+        live = _mask(s, i, first)
     if g.placement == _RING:
-        return next_on_ring(i, s.by_worker[MASK])
+        return next_on_ring(i, s.by_worker[live])
+    follow(s, t)
     return choose_holder(
         i,
-        need,
-        s.by_worker[MASK],
+        0 if g.eviction != 0 else (tokens + 15) >> 4,
+        s.by_worker[live],
         s.by_worker[FREE_SEEN if g.report_ps > 0 else FREE],
         s.by_worker[held_row(g)],
         s.by_worker[queue_row(s, t)],
@@ -130,51 +138,18 @@ def choose_copies(s: Any, r: int, i: int, tokens: int, t: int) -> None:
     """Choose the holders that a request at worker i lacks."""
     g = s.g[0]
     q = s.requests[r]
-    follow(s, t)
-    need = 0 if g.eviction != 0 else (tokens + 15) >> 4
-    if g.slotted == 0:
-        holder = _choose_apart(s, r, i, -1, need, t)
-        if holder >= 0:
-            open_copy(s, r, 0, holder, t)
-            q.last_holder = holder
+    if g.placement == _OFF:
         return
-    first = s.slots[r * g.replicas].holder
+    first = np.int64(q.holder if g.slotted == 0 else s.slots[r * g.replicas].holder)
     if first < 0:
-        first = g.workers if g.placement == _STORE else _choose_apart(s, r, i, -1, need, t)
+        first = g.workers if g.placement == _STORE else _choose(s, i, -1, tokens, t)
         if first >= 0:
             open_copy(s, r, 0, first, t)
             q.last_holder = first
     if g.replicas > 1 and first >= 0 and s.slots[r * 2 + 1].holder < 0:
-        second = _choose_apart(s, r, i, first, need, t)
+        second = _choose(s, i, first, tokens, t)
         if second >= 0:
             open_copy(s, r, 1, second, t)
-
-
-@compile_plain
-def _place(s: Any, r: int, i: int, tokens: int, t: int) -> None:
-    g = s.g[0]
-    if g.placement == 0:
-        return
-    if g.slotted != 0 or g.anti_affinity != 0 or g.report_ps > 0 or t < g.ramp_until:
-        choose_copies(s, r, i, tokens, t)
-        return
-    if g.placement == _RING:
-        holder = next_on_ring(i, s.by_worker[LIVE])
-    else:
-        follow(s, t)
-        holder = choose_holder(
-            i,
-            (tokens + 15) >> 4,
-            s.by_worker[LIVE],
-            s.by_worker[FREE],
-            s.by_worker[HELD],
-            s.by_worker[QUEUE],
-            g.token_weight,
-            g.request_weight,
-        )
-    if holder >= 0:
-        open_copy(s, r, 0, holder, t)
-        s.requests[r].last_holder = holder
 
 
 @compile_plain
@@ -209,7 +184,7 @@ def dispatch(s: Any, r: int, i: int, t: int) -> None:
         g.peak_queue = s.by_worker[QUEUE, i]
     s.by_worker[KV_TOKENS, i] += tokens
     s.by_worker[KV_SEEN, i] += tokens
-    _place(s, r, i, tokens, t)
+    choose_copies(s, r, i, tokens, t)
     first = w.head < 0
     if g.front != 0 and q.log >= 0:
         _put_in_front(s, r, i, t)

@@ -9,7 +9,7 @@ import numpy as np
 from lumen_policy.replay.kernel.books import integrate, refresh_hot
 from lumen_policy.replay.kernel.checkpoints import freeze, make_explicit, release_old
 from lumen_policy.replay.kernel.jit import compile_plain
-from lumen_policy.replay.kernel.links import forget_slot, lose_transfers
+from lumen_policy.replay.kernel.slots import forget_slot, lose_transfers
 from lumen_policy.replay.kernel.state import (
     ALIVE,
     DECODE,
@@ -30,7 +30,7 @@ from lumen_policy.replay.kernel.state import (
 from lumen_policy.replay.kernel.stretch import look
 from lumen_policy.replay.kernel.structures import tree_update
 
-__all__ = ["close_books", "forget_holder", "grow_on", "reopen", "stop_restore"]
+__all__ = ["close_books", "forget_holder", "grow_on", "reopen"]
 
 
 @compile_plain
@@ -88,7 +88,7 @@ def reopen(s: Any, i: int, t: int) -> None:
 
 
 @compile_plain
-def stop_restore(s: Any, r: int, t: int) -> None:
+def _stop_restore(s: Any, r: int, t: int) -> None:
     """A restore under way does not come to its end: the request recomputes, from the next boundary on."""
     q = s.requests[r]
     i = np.int64(q.server)
@@ -125,7 +125,7 @@ def close_books(s: Any, i: int, t: int) -> None:
             freeze(s, r)
         if q.old_saved >= 0 and q.old_holder == i and q.server != i:
             if q.state == RESTORING:
-                stop_restore(s, r, t)
+                _stop_restore(s, r, t)
             else:
                 release_old(s, r, t)
     if g.slotted != 0:

@@ -11,23 +11,23 @@ from typing import Any
 import numpy as np
 
 from lumen_policy.replay.contract import EvictionOrder
-from lumen_policy.replay.kernel.books import give_back, integrate, skip_done
+from lumen_policy.replay.kernel.books import integrate, skip_done
 from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
+from lumen_policy.replay.kernel.slots import append, forget_slot, pop, retime
 from lumen_policy.replay.kernel.state import (
     ALIVE,
     CANDIDATES,
     COMPLETIONS,
     EGRESS,
-    EGRESS_NEXT,
     FAR,
     FREE,
     HELD,
     INGRESS,
-    INGRESS_NEXT,
     KV_TOKENS,
+    LINK_FREE,
+    LINK_HEAD,
+    LINK_NEXT,
     NOWHERE,
-    ON_EGRESS,
-    ON_INGRESS,
     PAGES,
     PORTION,
     PREFILL,
@@ -37,201 +37,10 @@ from lumen_policy.replay.kernel.state import (
 )
 from lumen_policy.replay.kernel.structures import sort_keys, tree_update
 
-__all__ = [
-    "drop_slots",
-    "follow_links",
-    "forget_slot",
-    "lose_transfers",
-    "move_slot",
-    "open_slot",
-    "take_old_slot",
-]
+__all__ = ["follow_links"]
 
 _LEAST_RECENT, _SHORTEST = int(EvictionOrder.LEAST_RECENT), int(EvictionOrder.SHORTEST)
 _LOW = 0xFFFFFFFF
-
-
-@compile_inline
-def open_slot(s: Any, r: int, which: int, holder: int, t: int) -> None:
-    slot = s.slots[r * s.g[0].replicas + which]
-    slot.holder = holder
-    slot.arrived = 0
-    slot.sent = 0
-    slot.opened = t
-    slot.wrote = -1
-
-
-@compile_plain
-def _retime(s: Any, owner: int, row: int) -> None:
-    """A link's first transfer changed."""
-    w = s.workers[owner]
-    if row == EGRESS:
-        head = w.egress_head
-        s.by_worker[EGRESS_NEXT, owner] = s.slots[head].at if head >= 0 else FAR
-        tree_update(s.link_trees[EGRESS], s.by_worker[EGRESS_NEXT], owner)
-    else:
-        head = w.ingress_head
-        s.by_worker[INGRESS_NEXT, owner] = s.slots[head].at if head >= 0 else FAR
-        tree_update(s.link_trees[INGRESS], s.by_worker[INGRESS_NEXT], owner)
-    s.g[0].link_next = min(
-        s.by_worker[EGRESS_NEXT, s.link_trees[EGRESS, 1]], s.by_worker[INGRESS_NEXT, s.link_trees[INGRESS, 1]]
-    )
-
-
-@compile_inline
-def _append(s: Any, owner: int, row: int, c: int) -> None:
-    """Put a slot at the end of a link's list."""
-    w = s.workers[owner]
-    slot = s.slots[c]
-    slot.next = -1
-    if row == EGRESS:
-        slot.place = ON_EGRESS
-        slot.last = w.egress_tail
-        if w.egress_tail >= 0:
-            s.slots[w.egress_tail].next = c
-        else:
-            w.egress_head = c
-        w.egress_tail = c
-    else:
-        slot.place = ON_INGRESS
-        slot.last = w.ingress_tail
-        if w.ingress_tail >= 0:
-            s.slots[w.ingress_tail].next = c
-        else:
-            w.ingress_head = c
-        w.ingress_tail = c
-
-
-@compile_plain
-def _unlink(s: Any, c: int) -> None:
-    """Take a slot off the link it is on."""
-    slot = s.slots[c]
-    owner = np.int64(slot.holder)
-    if slot.place == ON_EGRESS:
-        owner = np.int64(s.requests[c // s.g[0].replicas].server)
-    w = s.workers[owner]
-    if slot.next >= 0:
-        s.slots[slot.next].last = slot.last
-    elif slot.place == ON_EGRESS:
-        w.egress_tail = slot.last
-    else:
-        w.ingress_tail = slot.last
-    if slot.last >= 0:
-        s.slots[slot.last].next = slot.next
-    elif slot.place == ON_EGRESS:
-        w.egress_head = slot.next
-    else:
-        w.ingress_head = slot.next
-    row = EGRESS if slot.place == ON_EGRESS else INGRESS
-    slot.place = NOWHERE
-    slot.next = -1
-    slot.last = -1
-    _retime(s, owner, row)
-
-
-@compile_plain
-def _lose(s: Any, c: int) -> None:
-    """What is under way for a copy is lost."""
-    slot = s.slots[c]
-    s.g[0].lost_tokens += slot.sent - slot.arrived
-    slot.sent = slot.arrived
-    if slot.place != NOWHERE:
-        _unlink(s, c)
-
-
-@compile_plain
-def forget_slot(s: Any, c: int) -> None:
-    """A copy is no more; its holder's books are the caller's."""
-    slot = s.slots[c]
-    _lose(s, c)
-    slot.holder = -1
-    slot.arrived = 0
-    slot.sent = 0
-
-
-@compile_plain
-def drop_slots(s: Any, r: int, kept: int, t: int) -> None:
-    """Drop the copies of a request; the one at ``kept`` becomes its old copy."""
-    replicas = s.g[0].replicas
-    for c in range(r * replicas, (r + 1) * replicas):
-        holder = np.int64(s.slots[c].holder)
-        if holder >= 0:
-            arrived = np.int64(s.slots[c].arrived)
-            forget_slot(s, c)
-            if holder != kept:
-                give_back(s, holder, arrived, t)
-            else:
-                s.requests[r].old_opened = s.slots[c].opened
-                s.requests[r].old_wrote = s.slots[c].wrote
-
-
-@compile_plain
-def take_old_slot(s: Any, r: int) -> None:
-    """A request's old copy is its first one again, the only one."""
-    replicas = s.g[0].replicas
-    q = s.requests[r]
-    for c in range(r * replicas, (r + 1) * replicas):
-        if s.slots[c].holder >= 0:
-            forget_slot(s, c)
-    slot = s.slots[r * replicas]
-    slot.holder = q.old_holder
-    slot.arrived = q.old_arrived
-    slot.sent = q.old_arrived
-    slot.opened = q.old_opened
-    slot.wrote = q.old_wrote
-
-
-@compile_plain
-def move_slot(s: Any, a: int, b: int) -> None:
-    """Copy number a becomes number b, wherever it is under way."""
-    g = s.g[0]
-    old = s.slots[a]
-    new = s.slots[b]
-    new.holder = old.holder
-    new.arrived = old.arrived
-    new.sent = old.sent
-    new.opened = old.opened
-    new.wrote = old.wrote
-    new.at = old.at
-    new.place = old.place
-    new.next = old.next
-    new.last = old.last
-    if old.place != NOWHERE:
-        on_egress = old.place == ON_EGRESS
-        owner = np.int64(s.requests[a // g.replicas].server) if on_egress else np.int64(old.holder)
-        w = s.workers[owner]
-        if old.next >= 0:
-            s.slots[old.next].last = b
-        elif on_egress:
-            w.egress_tail = b
-        else:
-            w.ingress_tail = b
-        if old.last >= 0:
-            s.slots[old.last].next = b
-        elif on_egress:
-            w.egress_head = b
-        else:
-            w.ingress_head = b
-    old.place = NOWHERE
-    old.next = -1
-    old.last = -1
-    old.holder = -1
-    old.arrived = 0
-    old.sent = 0
-
-
-@compile_plain
-def lose_transfers(s: Any, i: int) -> None:
-    """Worker i failed: everything under way from it or to it is lost, and its links are free."""
-    g = s.g[0]
-    w = s.workers[i]
-    for r in range(g.oldest, g.next_arrival):
-        for c in range(r * g.replicas, (r + 1) * g.replicas):
-            slot = s.slots[c]
-            if slot.place != NOWHERE and (slot.holder == i or s.requests[r].server == i):
-                _lose(s, c)
-    w.egress_free = 0
-    w.ingress_free = 0
 
 
 @compile_plain
@@ -289,41 +98,26 @@ def _send_all(s: Any, i: int, now: int, count: int) -> int:
 def _leave(s: Any, i: int, count: int, now: int) -> None:
     """What worker i sends now queues on its egress link."""
     g = s.g[0]
-    w = s.workers[i]
     sort_keys(s.scratch[CANDIDATES], count)
     tokens = 0
     for j in range(count):
         slot = s.slots[s.scratch[CANDIDATES, j] & _LOW]
         tokens += slot.sent - slot.arrived
-    begin = max(now, w.egress_free)
+    begin = max(now, s.by_worker[LINK_FREE + EGRESS, i])
+    leaves = begin + _egress_ps(g, tokens)
     g.egress_wait_ps = max(g.egress_wait_ps, begin - now)
-    w.egress_free = begin + g.egress_latency_ps + tokens * g.egress_token_ps
+    s.by_worker[LINK_FREE + EGRESS, i] = leaves
     for j in range(count):
         c = s.scratch[CANDIDATES, j] & _LOW
-        s.slots[c].at = w.egress_free
-        _append(s, i, EGRESS, c)
-    _retime(s, i, EGRESS)
+        s.slots[c].at = leaves
+        append(s, EGRESS, i, c)
+    retime(s, EGRESS, i)
 
 
 @compile_inline
-def _pop(s: Any, w: Any, row: int) -> int:
-    """Take the first slot off a link's list; the link is retimed by the caller."""
-    if row == EGRESS:
-        c = w.egress_head
-        w.egress_head = s.slots[c].next
-        if w.egress_head >= 0:
-            s.slots[w.egress_head].last = -1
-        else:
-            w.egress_tail = -1
-    else:
-        c = w.ingress_head
-        w.ingress_head = s.slots[c].next
-        if w.ingress_head >= 0:
-            s.slots[w.ingress_head].last = -1
-        else:
-            w.ingress_tail = -1
-    s.slots[c].place = NOWHERE
-    return c
+def _egress_ps(g: Any, tokens: int) -> int:
+    """How long tokens take through the egress link of a server."""
+    return g.egress_latency_ps + tokens * g.egress_token_ps
 
 
 @compile_inline
@@ -334,30 +128,36 @@ def _ingress_ps(g: Any, holder: int, tokens: int) -> int:
     return tokens * g.ingress_token_ps
 
 
+@compile_inline
+def _is_due(s: Any, link: int, owner: int, now: int) -> bool:
+    """Whether the first transfer of a link leaves or arrives now."""
+    head = s.by_worker[LINK_HEAD + link, owner]
+    return head >= 0 and s.slots[head].at == now
+
+
 @compile_plain
 def _pass_on(s: Any, i: int, now: int) -> None:
     """Transfers of worker i that leave now queue at their holders."""
     g = s.g[0]
-    w = s.workers[i]
-    while w.egress_head >= 0 and s.slots[w.egress_head].at == now:
-        holder = np.int64(s.slots[w.egress_head].holder)
+    while _is_due(s, EGRESS, i, now):
+        c = s.by_worker[LINK_HEAD + EGRESS, i]
+        holder = np.int64(s.slots[c].holder)
         tokens = 0
-        c = w.egress_head
         while c >= 0 and s.slots[c].at == now and s.slots[c].holder == holder:
             tokens += s.slots[c].sent - s.slots[c].arrived
             c = np.int64(s.slots[c].next)
-        h = s.workers[holder]
-        begin = max(now, h.ingress_free)
+        begin = max(now, s.by_worker[LINK_FREE + INGRESS, holder])
+        arrives = begin + _ingress_ps(g, holder, tokens)
         g.ingress_wait_ps = max(g.ingress_wait_ps, begin - now)
-        h.ingress_free = begin + _ingress_ps(g, holder, tokens)
-        while w.egress_head >= 0 and s.slots[w.egress_head].at == now:
-            if s.slots[w.egress_head].holder != holder:
+        s.by_worker[LINK_FREE + INGRESS, holder] = arrives
+        while _is_due(s, EGRESS, i, now):
+            if s.slots[s.by_worker[LINK_HEAD + EGRESS, i]].holder != holder:
                 break
-            c = _pop(s, w, EGRESS)
-            s.slots[c].at = h.ingress_free
-            _append(s, holder, INGRESS, c)
-        _retime(s, holder, INGRESS)
-    _retime(s, i, EGRESS)
+            c = pop(s, EGRESS, i)
+            s.slots[c].at = arrives
+            append(s, INGRESS, holder, c)
+        retime(s, INGRESS, holder)
+    retime(s, EGRESS, i)
 
 
 @compile_plain
@@ -367,7 +167,6 @@ def _straight(s: Any, i: int, now: int, count: int, limit: int) -> bool:
     False, and nothing done, where it does not, or where a holder is short of pages.
     """
     g = s.g[0]
-    w = s.workers[i]
     tokens = 0
     for j in range(count):
         key = s.scratch[CANDIDATES, j]
@@ -377,15 +176,16 @@ def _straight(s: Any, i: int, now: int, count: int, limit: int) -> bool:
         tokens += portion
         s.by_worker[PORTION, holder] += portion
         s.by_worker[PAGES, holder] += ((slot.sent + 15) >> 4) - ((slot.arrived + 15) >> 4)
-    begin = max(now, w.egress_free)
-    leaves = begin + g.egress_latency_ps + tokens * g.egress_token_ps
+    begin = max(now, s.by_worker[LINK_FREE + EGRESS, i])
+    leaves = begin + _egress_ps(g, tokens)
     latest = leaves
     fits = True
     for h in range(g.workers + 1):
         portion = s.by_worker[PORTION, h]
         if portion > 0:
             fits = fits and s.by_worker[PAGES, h] <= s.by_worker[FREE, h]
-            latest = max(latest, max(leaves, s.workers[h].ingress_free) + _ingress_ps(g, h, portion))
+            arrives = max(leaves, s.by_worker[LINK_FREE + INGRESS, h]) + _ingress_ps(g, h, portion)
+            latest = max(latest, arrives)
     if not fits or latest > limit:
         for j in range(count):
             holder = s.scratch[CANDIDATES, j] >> 32
@@ -394,15 +194,15 @@ def _straight(s: Any, i: int, now: int, count: int, limit: int) -> bool:
         return False
     if g.linked != 0:
         g.egress_wait_ps = max(g.egress_wait_ps, begin - now)
-        w.egress_free = leaves
+        s.by_worker[LINK_FREE + EGRESS, i] = leaves
     for h in range(g.workers + 1):
         portion = s.by_worker[PORTION, h]
         if portion > 0:
-            into = s.workers[h]
-            arrives = max(leaves, into.ingress_free) + _ingress_ps(g, h, portion)
+            free = s.by_worker[LINK_FREE + INGRESS, h]
+            arrives = max(leaves, free) + _ingress_ps(g, h, portion)
             if g.linked != 0:
-                g.ingress_wait_ps = max(g.ingress_wait_ps, into.ingress_free - leaves)
-                into.ingress_free = arrives
+                g.ingress_wait_ps = max(g.ingress_wait_ps, free - leaves)
+                s.by_worker[LINK_FREE + INGRESS, h] = arrives
             s.by_worker[HELD, h] += portion
             s.by_worker[FREE, h] -= s.by_worker[PAGES, h]
             s.by_worker[PORTION, h] = 0
@@ -520,17 +320,15 @@ def follow_links(s: Any, t: int) -> None:
         if g.linked != 0:
             count = 0
             i = s.link_trees[EGRESS, 1]
-            while s.by_worker[EGRESS_NEXT, i] == now:
+            while s.by_worker[LINK_NEXT + EGRESS, i] == now:
                 _pass_on(s, i, now)
                 i = s.link_trees[EGRESS, 1]
             i = s.link_trees[INGRESS, 1]
-            while s.by_worker[INGRESS_NEXT, i] == now:
-                h = s.workers[i]
-                while h.ingress_head >= 0 and s.slots[h.ingress_head].at == now:
-                    c = _pop(s, h, INGRESS)
-                    s.scratch[CANDIDATES, count] = (np.int64(i) << 32) | c
+            while s.by_worker[LINK_NEXT + INGRESS, i] == now:
+                while _is_due(s, INGRESS, i, now):
+                    s.scratch[CANDIDATES, count] = (np.int64(i) << 32) | pop(s, INGRESS, i)
                     count += 1
-                _retime(s, i, INGRESS)
+                retime(s, INGRESS, i)
                 i = s.link_trees[INGRESS, 1]
         sort_keys(s.scratch[CANDIDATES], count)
         for j in range(count):

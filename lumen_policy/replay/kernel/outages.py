@@ -31,6 +31,7 @@ from lumen_policy.replay.kernel.state import (
     DONE,
     FAR,
     FAULT_INIT,
+    FAULT_KIND,
     FAULT_REFUSALS,
     GATEWAY,
     KV_SEEN,
@@ -110,14 +111,14 @@ def detect(address: Any, t: int) -> None:
         s.by_worker[KV_TOKENS, i] = 0
         s.by_worker[KV_SEEN, i] = 0
         s.outages[w.outage].detection = t
-        w.refuse_left = s.faults[FAULT_REFUSALS, w.fault] if w.fault_kind == _CRASH else 0
-        if s.by_worker[LIVE, i] == 0:
-            w.refuse_left = 0
+        kind = s.faults[FAULT_KIND, w.fault]
+        believed = kind == _CRASH and s.by_worker[LIVE, i] != 0
+        w.refuse_left = s.faults[FAULT_REFUSALS, w.fault] if believed else 0
         if w.refuse_left == 0:
             believed_dead(s, i, t)
         see_books(s, i)
         w.detect_at = FAR
-        if w.fault_kind == _UNREACHABLE:
+        if kind == _UNREACHABLE:
             w.life = AWAY
             w.life_at = max(t, w.back_at)
         else:

@@ -66,9 +66,9 @@ _WORKER_FIELDS = (
     " run_start run_first run_growth run_count run_decodes run_pages_done last_decode_end odd irregular"
     " sync_duration sync_growth sync_left sync_steps sync_decodes regular explicit by_number pending"
     " drafter target draft_until episode pass_k pass_draft_ps pass_halves plain_assisted vetoed outage"
-    " fault fault_kind detect_at back_at silent_at keeps draining drain_fault drain_outage refuse_left tried slow_ppm"
+    " fault detect_at back_at silent_at keeps draining drain_fault drain_outage refuse_left tried slow_ppm"
     " slow_until nic_free wait_head wait_tail front_at front_last retarget_at turn primed ramp_from ramp_queue"
-    " egress_free egress_head egress_tail ingress_free ingress_head ingress_tail marked due"
+    " marked due"
 )
 WORKER = np.dtype(
     [(name, np.int64) for name in _WORKER_FIELDS.split()]
@@ -80,7 +80,7 @@ sync_*: how far the checkpoint accounting has followed it. regular, explicit: gr
 by_number: 1 while all its copies are EXPLICIT. pass_*: the drafted pass under way. page_phase: decoding
 requests that open a page at steps ≡ phase. phase_head: lists of those with a REGULAR copy. fault: the one whose reload
 it goes through. refuse_left: refusals until it is believed dead, > 0 while it refuses. tried: it refused the request
-being routed. ramp_*: slow start. egress_*, ingress_*: the link and the slots under way on it. marked: scratch of an
+being routed. ramp_*: slow start. marked: scratch of an
 instant of faults or detections."""
 
 _GLOBAL_FIELDS = (
@@ -94,7 +94,7 @@ _GLOBAL_FIELDS = (
     " store_latency_ps store_token_ps"
     " next_arrival next_fault next_snapshot next_report oldest life_next order episode last_robin gateway_head"
     " gateway_tail drained ramp_until link_next to_send now stage refused refused_by flushing"
-    " gaps interruptions outages starts specials sync_min hot by_number integral_high integral_low end"
+    " gaps interruptions outages starts specials sync_min hot integral_high integral_low end"
     " coverages too_long store_free"
     " iterations leaps leap_count decode_tokens prefill_tokens ordered_syncs assisted_passes plain_assisted_passes"
     " vetoed_passes drafted_tokens accepted_tokens verified_sequences verified_tokens assisted_ps draft_busy_ps"
@@ -152,9 +152,6 @@ SLOT = np.dtype(
 )
 """A copy of a request; number request·replicas + 0 or 1. opened: when its holder was chosen. wrote: its last arrival.
 sent: up to where tokens are under way. at: when they leave or arrive. next, last: neighbours on that link."""
-NOWHERE, ON_EGRESS, ON_INGRESS = 0, 1, 2
-"""Slot.place."""
-
 
 # --- rows of State.by_worker ----------------------------------------------------------------------------------
 (
@@ -179,11 +176,17 @@ NOWHERE, ON_EGRESS, ON_INGRESS = 0, 1, 2
     HELD_SEEN,  # HELD, FREE and KV_TOKENS of the last load report
     FREE_SEEN,
     KV_SEEN,
-    EGRESS_NEXT,  # when the first transfer on the link leaves
-    INGRESS_NEXT,  # when the first transfer on the link arrives
+    LINK_NEXT,  # and the row after it: when the first transfer on the egress, the ingress link is through
+    _,
+    LINK_FREE,  # likewise: when the link is free
+    _,
+    LINK_HEAD,  # likewise: the first slot on it, -1: none
+    _,
+    LINK_TAIL,  # likewise: the last
+    _,
     PORTION,  # scratch: tokens for a holder
     PAGES,  # scratch: pages they need
-) = range(25)
+) = range(31)
 COMPLETIONS, PREFILLS, RESTORINGS, EXPLICITS = range(4)
 """Rows of State.batches: a heap of finish step << 32 | request; requests in prefill in admission order; restoring ones
 in link order; requests with an EXPLICIT copy."""
@@ -195,8 +198,8 @@ instant; decoding requests by admission."""
 TOTAL, WAITING = 16, 17
 """Rows of State.copies: all REGULAR copies, all EXPLICIT ones; rows 0 to 15 count the REGULAR copies that open a page
 at steps ≡ row."""
-EGRESS, INGRESS = range(2)
-"""Rows of State.link_trees."""
+EGRESS, INGRESS, NOWHERE = 0, 1, -1
+"""A link: row of State.link_trees, offset of the LINK rows, and Slot.place."""
 (
     FAULT_AT,
     FAULT_WORKER,
@@ -226,7 +229,7 @@ class State(NamedTuple):
     workers: Any  # (W,) WORKER
     requests: Any  # (n,) REQUEST
     arrival: Any  # (n,)
-    by_worker: Any  # (25, W + 2); column W is the store, and a worker that is never first; W + 1 too
+    by_worker: Any  # (31, W + 2); column W is the store, and a worker that is never first; W + 1 too
     batches: Any  # (4, W, B)
     trees: Any  # (3, 2·P) winner trees
     link_trees: Any  # (2, 2·P)
@@ -274,7 +277,7 @@ declare(
 _NONE_AT_FIRST = "first last dispatch server link holder old_saved old_holder log last_holder".split()  # noqa: SIM905
 _NOBODY_AT_FIRST = (
     *("head", "tail", "drafter", "target", "outage", "fault", "wait_head", "wait_tail", "front_last"),
-    *("egress_head", "egress_tail", "ingress_head", "ingress_tail", "phase_head"),
+    "phase_head",
 )
 """Fields of REQUEST and WORKER that hold -1 before the first event."""
 
@@ -333,10 +336,10 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
     for name in _NONE_AT_FIRST:
         requests[name] = -1
     slots = np.zeros(n * replicas if slotted else 0, SLOT)
-    for name in ("holder", "next", "last"):
+    for name in ("holder", "next", "last", "place"):
         slots[name] = -1
 
-    worker = np.zeros(workers + 1, WORKER)  # the last is the store
+    worker = np.zeros(workers, WORKER)
     for name in _NOBODY_AT_FIRST:
         worker[name] = -1
     for name in ("life_at", "retarget_at", "detect_at", "back_at"):
@@ -420,7 +423,8 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
     by_worker[[ALIVE, OPEN], : workers + 1] = 1
     by_worker[[FREE, FREE_SEEN], :workers] = policy.budget_pages
     by_worker[FREE, workers] = _WITHOUT_LIMIT
-    by_worker[[SYNC_NEXT, NEXT_END, NEXT_RESTORE, EGRESS_NEXT, INGRESS_NEXT]] = FAR
+    by_worker[[SYNC_NEXT, NEXT_END, NEXT_RESTORE, LINK_NEXT, LINK_NEXT + 1]] = FAR
+    by_worker[LINK_HEAD:PORTION] = -1
     by_worker[DOMAIN, :workers] = np.arange(workers) if rules.domain is None else rules.domain
     tree, link_tree = _tree(workers), _tree(workers + 1)
     snapshots, struck = len(inputs.snapshot_ps), len(faults)

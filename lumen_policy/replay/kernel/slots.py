@@ -1,0 +1,181 @@
+"""A copy's slot: opened, moved, forgotten, and its place on the links while tokens are under way for it.
+
+Each worker has two lists, first in, first out: its egress link's, and as a holder its ingress link's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lumen_policy.replay.kernel.books import give_back
+from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
+from lumen_policy.replay.kernel.state import (
+    EGRESS,
+    FAR,
+    INGRESS,
+    LINK_FREE,
+    LINK_HEAD,
+    LINK_NEXT,
+    LINK_TAIL,
+    NOWHERE,
+)
+from lumen_policy.replay.kernel.structures import tree_update
+
+__all__ = [
+    "append",
+    "drop_slots",
+    "forget_slot",
+    "lose_transfers",
+    "move_slot",
+    "open_slot",
+    "pop",
+    "retime",
+    "take_old_slot",
+]
+
+
+@compile_inline
+def open_slot(s: Any, r: int, which: int, holder: int, t: int) -> None:
+    """A request has a holder from now on, and nothing there yet."""
+    slot = s.slots[r * s.g[0].replicas + which]
+    slot.holder = holder
+    slot.arrived = 0
+    slot.sent = 0
+    slot.opened = t
+    slot.wrote = -1
+
+
+@compile_plain
+def retime(s: Any, link: int, owner: int) -> None:
+    """A link's first transfer changed."""
+    head = s.by_worker[LINK_HEAD + link, owner]
+    s.by_worker[LINK_NEXT + link, owner] = s.slots[head].at if head >= 0 else FAR
+    tree_update(s.link_trees[link], s.by_worker[LINK_NEXT + link], owner)
+    s.g[0].link_next = min(
+        s.by_worker[LINK_NEXT + EGRESS, s.link_trees[EGRESS, 1]],
+        s.by_worker[LINK_NEXT + INGRESS, s.link_trees[INGRESS, 1]],
+    )
+
+
+@compile_inline
+def append(s: Any, link: int, owner: int, c: int) -> None:
+    """Put a slot at the end of a link's list; the link is retimed by the caller."""
+    slot = s.slots[c]
+    tail = s.by_worker[LINK_TAIL + link, owner]
+    slot.place = link
+    slot.next = -1
+    slot.last = tail
+    if tail >= 0:
+        s.slots[tail].next = c
+    else:
+        s.by_worker[LINK_HEAD + link, owner] = c
+    s.by_worker[LINK_TAIL + link, owner] = c
+
+
+@compile_plain
+def _mend(s: Any, c: int, before: int, after: int) -> Any:
+    """Let the neighbours of slot c see ``before`` behind them and ``after`` ahead; returns the link's owner."""
+    slot = s.slots[c]
+    link = np.int64(slot.place)
+    owner = np.int64(s.requests[c // s.g[0].replicas].server) if link == EGRESS else np.int64(slot.holder)
+    if slot.next >= 0:
+        s.slots[slot.next].last = before
+    else:
+        s.by_worker[LINK_TAIL + link, owner] = before
+    if slot.last >= 0:
+        s.slots[slot.last].next = after
+    else:
+        s.by_worker[LINK_HEAD + link, owner] = after
+    return owner
+
+
+@compile_inline
+def pop(s: Any, link: int, owner: int) -> int:
+    """Take the first slot off a link's list; the link is retimed by the caller."""
+    c: int = s.by_worker[LINK_HEAD + link, owner]
+    _mend(s, c, np.int64(-1), np.int64(s.slots[c].next))
+    s.slots[c].place = NOWHERE
+    return c
+
+
+@compile_plain
+def _lose(s: Any, c: int) -> None:
+    """What is under way for a copy is lost."""
+    slot = s.slots[c]
+    s.g[0].lost_tokens += slot.sent - slot.arrived
+    slot.sent = slot.arrived
+    link = np.int64(slot.place)
+    if link != NOWHERE:
+        owner = _mend(s, c, np.int64(slot.last), np.int64(slot.next))
+        slot.place = NOWHERE
+        retime(s, link, owner)
+
+
+@compile_plain
+def forget_slot(s: Any, c: int) -> None:
+    """A copy is no more; its holder's books are the caller's."""
+    slot = s.slots[c]
+    _lose(s, c)
+    slot.holder = -1
+    slot.arrived = 0
+    slot.sent = 0
+
+
+@compile_plain
+def drop_slots(s: Any, r: int, kept: int, t: int) -> None:
+    """Drop the copies of a request; the one at ``kept`` becomes its old copy."""
+    replicas = s.g[0].replicas
+    for c in range(r * replicas, (r + 1) * replicas):
+        holder = np.int64(s.slots[c].holder)
+        if holder >= 0:
+            arrived = np.int64(s.slots[c].arrived)
+            forget_slot(s, c)
+            if holder != kept:
+                give_back(s, holder, arrived, t)
+            else:
+                s.requests[r].old_opened = s.slots[c].opened
+                s.requests[r].old_wrote = s.slots[c].wrote
+
+
+@compile_plain
+def take_old_slot(s: Any, r: int) -> None:
+    """A request's old copy is its first one again, the only one."""
+    replicas = s.g[0].replicas
+    q = s.requests[r]
+    for c in range(r * replicas, (r + 1) * replicas):
+        if s.slots[c].holder >= 0:
+            forget_slot(s, c)
+    slot = s.slots[r * replicas]
+    slot.holder = q.old_holder
+    slot.arrived = q.old_arrived
+    slot.sent = q.old_arrived
+    slot.opened = q.old_opened
+    slot.wrote = q.old_wrote
+
+
+@compile_plain
+def move_slot(s: Any, a: int, b: int) -> None:
+    """Copy number a becomes number b, wherever it is under way."""
+    if s.slots[a].place != NOWHERE:
+        _mend(s, a, b, b)
+    s.slots[b] = s.slots[a]
+    old = s.slots[a]
+    old.place = NOWHERE
+    old.holder = -1
+    old.arrived = 0
+    old.sent = 0
+
+
+@compile_plain
+def lose_transfers(s: Any, i: int) -> None:
+    """Worker i failed: everything under way from it or to it is lost, and its links are free."""
+    g = s.g[0]
+    for r in range(g.oldest, g.next_arrival):
+        for c in range(r * g.replicas, (r + 1) * g.replicas):
+            slot = s.slots[c]
+            if slot.place != NOWHERE and (slot.holder == i or s.requests[r].server == i):
+                _lose(s, c)
+    s.by_worker[LINK_FREE + EGRESS, i] = 0
+    s.by_worker[LINK_FREE + INGRESS, i] = 0
