@@ -10,7 +10,6 @@ from cost_models.hardware import HardwareProfile
 from cost_models.iteration import IterationModel, iteration_model
 from cost_models.kv_pool import draft_pool_pages, pool_pages
 from cost_models.kv_restore import restore_s
-from cost_models.model_load import host_to_device_s, storage_read_s
 from cost_models.model_spec import ModelSpec
 from cost_models.reload_paths import MEMORY_PATHS, ReloadPath, ReloadPhase, reload_parts
 from cost_models.serving_costs import PAGE_TOKENS
@@ -22,7 +21,6 @@ __all__ = [
     "DecodeCost",
     "KvCapacity",
     "PrefillCost",
-    "ReloadCost",
     "ReloadPathCost",
     "RestoreCost",
     "TransferCost",
@@ -91,26 +89,6 @@ class VerifyCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReloadCost:
-    """A worker's way back after the crash is detected; detection itself is not in it.
-
-    Without a draft the worker rejoins after ``total_s``. With one the draft is loaded first: it helps from
-    ``draft_ready_s`` on, and the rejoin is ``rejoin_with_draft_s`` after detection. The draft fields
-    are None without a draft.
-    """
-
-    process_restart_s: float
-    storage_read_s: float
-    host_to_device_s: float
-    engine_init_s: float
-    total_s: float
-    draft_load_s: float | None
-    draft_init_s: float | None
-    draft_ready_s: float | None
-    rejoin_with_draft_s: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReloadPathCost:
     """One way back after detection, without repair or spare.
 
@@ -171,7 +149,6 @@ class CostTables:
     decode: tuple[DecodeCost, ...]
     restore: tuple[RestoreCost, ...]
     verify: tuple[VerifyCost, ...]
-    reload: ReloadCost
     reload_paths: tuple[ReloadPathCost, ...]
     transfers: tuple[TransferCost, ...]
     egress_bound: str
@@ -265,7 +242,6 @@ def cost_tables(
             for tokens in lengths_tokens
         ),
         verify=_verify_costs(target, draft, hardware, tensor_parallel, batches, drafted_tokens),
-        reload=_reload_cost(model, draft, hardware, tensor_parallel),
         reload_paths=tuple(
             _reload_path_cost(model, draft, hardware, tensor_parallel, path) for path in ReloadPath
         ),
@@ -325,33 +301,6 @@ def _verify_costs(
                 )
             )
     return tuple(costs)
-
-
-def _reload_cost(
-    model: ModelSpec, draft: ModelSpec | None, hardware: HardwareProfile, tensor_parallel: int
-) -> ReloadCost:
-    restart = hardware.process_restart_s.exact()
-    storage = storage_read_s(model, hardware)
-    to_device = host_to_device_s(model, hardware, tensor_parallel)
-    init = hardware.engine_init_s.exact()
-    total = restart + storage + to_device + init
-    draft_load = draft_init = draft_ready = rejoin = None
-    if draft is not None:
-        load = storage_read_s(draft, hardware) + host_to_device_s(draft, hardware, tensor_parallel)
-        draft_load, draft_init = float(load), hardware.draft_init_s.value
-        draft_ready = float(restart + load + hardware.draft_init_s.exact())
-        rejoin = float(total + load + hardware.draft_init_s.exact())
-    return ReloadCost(
-        process_restart_s=float(restart),
-        storage_read_s=float(storage),
-        host_to_device_s=float(to_device),
-        engine_init_s=float(init),
-        total_s=float(total),
-        draft_load_s=draft_load,
-        draft_init_s=draft_init,
-        draft_ready_s=draft_ready,
-        rejoin_with_draft_s=rejoin,
-    )
 
 
 def _reload_path_cost(

@@ -1,4 +1,4 @@
-"""How long a worker takes to come back: process, weights, engine."""
+"""How long weights take: out of storage, and into the GPUs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 from cost_models.hardware import HardwareProfile
 from cost_models.model_spec import ModelSpec
 
-__all__ = ["host_to_device_s", "storage_read_s", "weight_load_s"]
+__all__ = ["host_to_device_s", "storage_read_s"]
 
 
 def storage_read_s(model: ModelSpec, hardware: HardwareProfile) -> Fraction:
@@ -18,11 +18,3 @@ def storage_read_s(model: ModelSpec, hardware: HardwareProfile) -> Fraction:
 def host_to_device_s(model: ModelSpec, hardware: HardwareProfile, tensor_parallel: int) -> Fraction:
     """host_link(resident weight bytes / TP): one transfer a GPU, all links at once."""
     return hardware.host_link.seconds(Fraction(model.resident_weight_bytes(tensor_parallel), tensor_parallel))
-
-
-def weight_load_s(model: ModelSpec, hardware: HardwareProfile, tensor_parallel: int) -> Fraction:
-    """Storage read, then copy to the devices: the two are not overlapped.
-
-    Ignores: page cache; a loader that overlaps reading and copying needs a higher storage_bytes_per_s.
-    """
-    return storage_read_s(model, hardware) + host_to_device_s(model, hardware, tensor_parallel)

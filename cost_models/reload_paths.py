@@ -158,7 +158,7 @@ def reload_parts(
     if to_ps(found.seconds()) >= _MAX_RELOAD_PS:
         raise CostModelError(
             f"reload path {taken.value} would take {float(found.seconds()):.3g} s, allowed: "
-            f"< {_MAX_RELOAD_PS / 1e12:.3g} s"
+            f"< {_MAX_RELOAD_PS / 1e12:.3g} s; are the bandwidths in byte/s?"
         )
     return found
 

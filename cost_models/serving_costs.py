@@ -88,11 +88,6 @@ class ServingCosts:
         verify_context_ppm: c_v · 10⁶; a verify pass reads floor(K · c_v) context tokens.
         draft_round_trip_ps: network round trip of token ids between drafter and target, per drafted pass.
         restore_ps: shape (pages_max + 1,); restoring p whole pages over the host links; entry 0 is 0.
-        restart_ps: process restart after detection.
-        full_load_ps: storage read + host-to-device copy of the served model's weights.
-        engine_init_ps: engine init (profiling, graph capture) of the served model.
-        draft_load_ps: storage read + host-to-device copy of the draft's weights.
-        draft_init_ps: engine init of the draft.
         pool_pages: KV pages of the worker for the served model.
         draft_pool_pages: KV pages (of the draft's own KV) free beside both weights while it reloads.
         page_bytes: bytes of one KV page of the served model, one copy over the whole worker.
@@ -104,11 +99,6 @@ class ServingCosts:
     verify_context_ppm: int
     draft_round_trip_ps: int
     restore_ps: IntArray
-    restart_ps: int
-    full_load_ps: int
-    engine_init_ps: int
-    draft_load_ps: int
-    draft_init_ps: int
     pool_pages: int
     draft_pool_pages: int
     page_bytes: int

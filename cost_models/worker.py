@@ -12,7 +12,6 @@ from cost_models.hardware import HardwareProfile
 from cost_models.iteration import MAX_ITERATION_PS, iteration_model, to_ps
 from cost_models.kv_pool import draft_pool_pages, pool_pages
 from cost_models.kv_restore import restore_table_ps
-from cost_models.model_load import weight_load_s
 from cost_models.model_spec import ModelSpec
 from cost_models.serving_costs import PAGE_TOKENS, IterationCosts, ServingCosts, TransferCosts
 from cost_models.transfers import transfer_costs
@@ -108,8 +107,6 @@ def serving_costs(
             sequences=max_batch,
         )
     restore_ps = restore_table_ps(model, hardware, tensor_parallel, longest_pages)
-    full_load_ps = to_ps(weight_load_s(model, hardware, tensor_parallel))
-    draft_load_ps = 0 if draft is None else to_ps(weight_load_s(draft, hardware, tensor_parallel))
     _check_transfer("restoring the longest request", restore_ps[-1])
     transfers = transfer_costs(
         model=model,
@@ -121,19 +118,12 @@ def serving_costs(
         store_bytes_per_s=store_bytes_per_s,
     )
     _check_sending(transfers, max_context_tokens)
-    _check_transfer("loading the weights", full_load_ps)
-    _check_transfer("loading the draft's weights", draft_load_ps)
     return ServingCosts(
         target=target_costs,
         draft=draft_costs,
         verify_context_ppm=verify_context_ppm,
         draft_round_trip_ps=to_ps(hardware.draft_round_trip_s.exact()),
         restore_ps=np.array(restore_ps, dtype=np.int64),
-        restart_ps=to_ps(hardware.process_restart_s.exact()),
-        full_load_ps=full_load_ps,
-        engine_init_ps=to_ps(hardware.engine_init_s.exact()),
-        draft_load_ps=draft_load_ps,
-        draft_init_ps=0 if draft is None else to_ps(hardware.draft_init_s.exact()),
         pool_pages=pages,
         draft_pool_pages=0 if draft is None else draft_pool_pages(model, draft, hardware, tensor_parallel),
         page_bytes=model.kv_bytes_per_token * PAGE_TOKENS,

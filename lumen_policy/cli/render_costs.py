@@ -11,7 +11,7 @@ __all__ = ["print_costs"]
 
 
 def print_costs(document: Mapping[str, Any]) -> None:
-    """Prefill, restore, decode, verify, reload and memory of one worker."""
+    """Prefill, restore, decode, verify, reload, checkpoint transfers and memory of one worker."""
     capacity = document["capacity"]
     print_lines(
         f"{document['model']} on {document['hardware']}, TP {document['tensor_parallel']}: "
@@ -23,12 +23,12 @@ def print_costs(document: Mapping[str, Any]) -> None:
     restore = {row["tokens"]: row for row in document["restore"]}
     print_table(
         f"prompts (chunks of {document['token_budget']:,} tokens) and restores",
-        ("tokens", "prefill s", "restore s", "KV GB"),
+        ("tokens", "prefill s", "restore s", "from another worker s", "from a store s", "KV GB"),
         [
             (
                 f"{row['tokens']:,}" + ("" if row["fits"] else " (does not fit)"),
                 number(row["duration_s"]),
-                number(restore[row["tokens"]]["duration_s"], 4),
+                *(number(restore[row["tokens"]][name], 4) for name in ("duration_s", "remote_s", "store_s")),
                 number(restore[row["tokens"]]["kv_bytes"] / 1e9),
             )
             for row in document["prefill"]
@@ -37,7 +37,8 @@ def print_costs(document: Mapping[str, Any]) -> None:
     _print_decode(document["decode"])
     if document["verify"]:
         _print_verify(document["verify"], document["draft"])
-    _print_reload(document["reload"], document["draft"])
+    _print_reload(document["reload_paths"])
+    _print_transfers(document["transfers"], document["egress_bound"])
 
 
 def _print_decode(rows: list[dict[str, Any]]) -> None:
@@ -72,21 +73,33 @@ def _print_verify(rows: list[dict[str, Any]], draft: str) -> None:
     )
 
 
-def _print_reload(reload: Mapping[str, Any], draft: str | None) -> None:
-    rows = [
-        ("process restart", reload["process_restart_s"]),
-        ("weights from storage", reload["storage_read_s"]),
-        ("weights to the GPUs", reload["host_to_device_s"]),
-        ("engine init", reload["engine_init_s"]),
-        ("in all", reload["total_s"]),
-    ]
-    if draft is not None:
-        rows += [
-            (f"{draft} load", reload["draft_load_s"]),
-            (f"{draft} init", reload["draft_init_s"]),
-            ("draft ready after", reload["draft_ready_s"]),
-            ("in all with the draft first", reload["rejoin_with_draft_s"]),
-        ]
+def _print_reload(rows: list[dict[str, Any]]) -> None:
     print_table(
-        "reload after detection", ("part", "seconds"), [(name, number(value, 2)) for name, value in rows]
+        "reload after detection, s (* = after a crash of the process alone)",
+        ("path", "parts", "in all", "draft ready after", "in all with the draft"),
+        [
+            (
+                row["path"] + (" *" if row["needs_memory"] else ""),
+                " + ".join(f"{name} {number(seconds, 2)}" for name, seconds, _ in row["parts"]),
+                number(row["total_s"], 2),
+                number(row["draft_ready_s"], 2),
+                number(row["rejoin_with_draft_s"], 2),
+            )
+            for row in rows
+        ],
+    )
+
+
+def _print_transfers(rows: list[dict[str, Any]], bound: str) -> None:
+    print_table(
+        f"checkpoint transfers on the links, ms ({bound.replace('_', ' ')} limits the server's)",
+        ("tokens", "server's link", "holder's link", "store's link", "GB/s"),
+        [
+            (
+                f"{row['tokens']:,}",
+                *(number(row[name] * 1e3) for name in ("egress_s", "ingress_s", "store_s")),
+                number(row["bytes_per_s"] / 1e9, 1),
+            )
+            for row in rows
+        ],
     )

@@ -183,28 +183,6 @@ class FaultTable:
         """A replay without faults."""
         return cls(**{name: np.zeros(0, np.int64) for name in cls.__dataclass_fields__})
 
-    @classmethod
-    def crashes(
-        cls, ps: npt.ArrayLike, worker: npt.ArrayLike, delay_ps: npt.ArrayLike, costs: ServingCosts
-    ) -> FaultTable:
-        """Crashes that lose the worker's host memory, each with the reload of the worker's costs."""
-        at = np.array(ps, np.int64)
-        zero = np.zeros(len(at), np.int64)
-        return cls(
-            ps=at,
-            worker=np.array(worker, np.int64),
-            kind=zero,
-            delay_ps=np.array(delay_ps, np.int64),
-            length_ps=zero,
-            factor_ppm=zero + FULL_SPEED_PPM,
-            keeps_copies=zero,
-            refusals=zero,
-            restart_ps=zero + costs.restart_ps,
-            draft_ps=zero + costs.draft_load_ps + costs.draft_init_ps,
-            load_ps=zero + costs.full_load_ps,
-            init_ps=zero + costs.engine_init_ps,
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryRules:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from crash_table import Reload, crash_table
 from hypothesis import strategies as st
 
 from cost_models.serving_costs import IterationCosts, ServingCosts
 from lumen_policy.replay.contract import (
     NONE,
     PS_PER_S,
-    FaultTable,
     PolicyCodes,
     ReplayInput,
     ReplayOutput,
@@ -61,7 +61,7 @@ def ints(values: Sequence[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.array(values, dtype=np.int64)
 
 
-def _costs(reload_s: int, draft: bool) -> ServingCosts:
+def _costs(draft: bool) -> ServingCosts:
     iteration = IterationCosts(
         token_ps=ints([0, 1]),
         lm_head_ps=ints([0, 0]),
@@ -75,11 +75,6 @@ def _costs(reload_s: int, draft: bool) -> ServingCosts:
         verify_context_ppm=10**6,
         draft_round_trip_ps=0,
         restore_ps=ints([0]),
-        restart_ps=0,
-        full_load_ps=reload_s * PS_PER_S,
-        engine_init_ps=0,
-        draft_load_ps=7 * PS_PER_S if draft else 0,
-        draft_init_ps=3 * PS_PER_S if draft else 0,
         pool_pages=100,
         draft_pool_pages=0,
         page_bytes=1600,
@@ -111,23 +106,23 @@ def replay_input(
         guard=True,
         budget_pages=100,
     )
-    worker_costs = _costs(reload_s, draft)
+    reload = Reload(0, 10 * PS_PER_S if draft else 0, reload_s * PS_PER_S, 0)
     return ReplayInput(
         arrival_ps=ints(arrival_ps),
         prompt_tokens=ints([10] * count),
         output_tokens=ints(output_tokens if output_tokens is not None else [5] * count),
         workers=workers,
-        costs=worker_costs,
+        costs=_costs(draft),
         token_budget=512,
         max_batch=8,
         min_prefill_tokens=0,
         scheduler=0,
         router=0,
-        faults=FaultTable.crashes(
+        faults=crash_table(
             [time for time, _ in crashes],
             [worker for _, worker in crashes],
             [detection_s * PS_PER_S] * len(crashes),
-            worker_costs,
+            reload,
         ),
         policy=policy,
         acceptance_threshold=np.zeros((1, 1), dtype=np.uint64),

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from crash_table import Reload, crash_table
 from twin.simulation import replay
 from twin.strategies import random_input
 
 from lumen_policy.measures.binding import RESOURCES, binding
-from lumen_policy.replay.contract import PS_PER_S, FaultTable, ReplayInput, ReplayOutput
+from lumen_policy.replay.contract import PS_PER_S, ReplayInput, ReplayOutput
 
 from .builder import ints, replay_input, replay_output
 
@@ -76,7 +77,7 @@ def test_prefill_and_link_by_hand() -> None:
 
 def test_an_empty_window_binds_nothing() -> None:
     inp, out = by_hand(8)
-    late = replace(inp, faults=FaultTable.crashes([31 * S], [0], [0], inp.costs))
+    late = replace(inp, faults=crash_table([31 * S], [0], [0], Reload(0, 0, 1, 0)))
     assert binding(late, out, 20 * S).resource is None
 
 

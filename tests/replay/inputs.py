@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from crash_table import Reload, crash_table
 
 from cost_models.serving_costs import IterationCosts, ServingCosts
 from lumen_policy.replay.contract import (
@@ -22,6 +23,7 @@ from lumen_policy.replay.contract import (
 
 __all__ = [
     "INFINITE",
+    "RELOAD",
     "calm",
     "crowded_input",
     "draft_as_init",
@@ -56,8 +58,12 @@ def linear(token_ps: int, longest: int, base_ps: int = 0, **changes: int) -> Ite
     )
 
 
+RELOAD = Reload(restart_ps=10, draft_ps=10, load_ps=60, init_ps=30)
+"""100 ps without a draft."""
+
+
 def make_costs(target: IterationCosts, **changes: Any) -> ServingCosts:
-    """A worker with room for everything that reloads in 100 ps."""
+    """A worker with room for everything."""
     return replace(
         ServingCosts(
             target=target,
@@ -65,11 +71,6 @@ def make_costs(target: IterationCosts, **changes: Any) -> ServingCosts:
             verify_context_ppm=10**6,
             draft_round_trip_ps=0,
             restore_ps=ints(np.arange(len(target.token_ps) // 16 + 2)),
-            restart_ps=10,
-            full_load_ps=60,
-            engine_init_ps=30,
-            draft_load_ps=5,
-            draft_init_ps=5,
             pool_pages=10**6,
             draft_pool_pages=10**6,
             page_bytes=1,
@@ -176,4 +177,4 @@ def crowded_input(seed: int) -> ReplayInput:
     if seed % 2:
         return inputs
     crash_ps = int(random.integers(1000, 4000))
-    return replace(inputs, faults=FaultTable.crashes([crash_ps], [0], [20], inputs.costs))
+    return replace(inputs, faults=crash_table([crash_ps], [0], [20], RELOAD))

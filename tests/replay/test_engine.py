@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from crash_table import Reload, crash_table
 from twin import compare
 from twin import replay as twin
 from twin.strategies import random_input
@@ -18,7 +19,6 @@ from lumen_policy.replay import engine
 from lumen_policy.replay.contract import (
     NONE,
     FaultKind,
-    FaultTable,
     Placement,
     RecoveryRules,
     ReplayInput,
@@ -27,12 +27,12 @@ from lumen_policy.replay.contract import (
 )
 from lumen_policy.replay.engine import replay, replay_timed
 
-from .inputs import ints, joined_faults, linear, make_costs, make_input, make_policy
+from .inputs import RELOAD, ints, joined_faults, linear, make_costs, make_input, make_policy
 
 DAY_PS = 86_400 * 10**12
 COSTS = make_costs(linear(1, 64), draft=linear(1, 64))
 GOOD = make_input([0, 5, 9], [16, 3, 4], [5, 6, 7], COSTS, workers=2)
-CRASH: dict[str, Any] = {"faults": FaultTable.crashes([20], [0], [5], COSTS)}
+CRASH: dict[str, Any] = {"faults": crash_table([20], [0], [5], RELOAD)}
 
 
 def drafts(k: int, **changes: Any) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def test_the_good_input_is_good() -> None:
 
 
 def crashes(times: list[int], workers: list[int], delays: list[int]) -> dict[str, Any]:
-    return {"faults": FaultTable.crashes(times, workers, delays, COSTS)}
+    return {"faults": crash_table(times, workers, delays, RELOAD)}
 
 
 def one_fault(kind: int, **columns: int) -> dict[str, Any]:
@@ -196,9 +196,7 @@ def test_a_short_gap_log_is_enlarged(monkeypatch: pytest.MonkeyPatch) -> None:
 def many_interruptions() -> ReplayInput:
     """Every request is interrupted again and again: 25 crashes of one of two workers, in turn."""
     crashes = 25
-    costs = make_costs(
-        linear(1, 512, 10), restart_ps=5, full_load_ps=20, engine_init_ps=5, restore_ps=ints([3] * 40)
-    )
+    costs = make_costs(linear(1, 512, 10), restore_ps=ints([3] * 40))
     return make_input(
         [0] * 40,
         [20] * 40,
@@ -206,11 +204,11 @@ def many_interruptions() -> ReplayInput:
         costs,
         workers=2,
         policy=make_policy(placement=Placement.RING, routing=Routing.HOLDER),
-        faults=FaultTable.crashes(
+        faults=crash_table(
             [1000 + 300 * crash for crash in range(crashes)],
             [crash % 2 for crash in range(crashes)],
             [7] * crashes,
-            costs,
+            Reload(restart_ps=5, draft_ps=0, load_ps=20, init_ps=5),
         ),
     )
 
@@ -235,8 +233,8 @@ def test_a_short_interruption_log_is_enlarged(monkeypatch: pytest.MonkeyPatch) -
 def test_interrupted_twice_at_one_instant() -> None:
     """INV-9: requests migrated to a worker whose crash is detected at that instant are logged twice."""
     costs = make_costs(linear(1, 512, 10))
-    crash = FaultTable.crashes([99], [1], [1], costs)
-    migration = FaultTable.crashes([100], [0], [0], costs)
+    crash = crash_table([99], [1], [1], RELOAD)
+    migration = crash_table([100], [0], [0], RELOAD)
     migration = replace(migration, kind=ints([FaultKind.MIGRATE]))
     inputs = make_input(
         [0] * 60, [20] * 60, [30] * 60, costs, workers=2, faults=joined_faults(crash, migration)

@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from crash_table import Reload, crash_table
 from hypothesis import given
 from hypothesis import strategies as st
 from twin import compare
@@ -24,7 +25,6 @@ from lumen_policy.policies.stop_and_restart import stop_and_restart
 from lumen_policy.policies.weights import scaled_weights
 from lumen_policy.replay.contract import (
     EvictionOrder,
-    FaultTable,
     ReplayInput,
     ReplayOutput,
     Router,
@@ -36,6 +36,7 @@ from lumen_policy.trace.synthetic import built_in_trace
 from lumen_policy.workload import longest_tokens
 
 from .inputs import (
+    RELOAD,
     calm,
     draft_as_init,
     joined_faults,
@@ -199,7 +200,7 @@ class TestCrashes:
         before = replay(inputs)
         workers = np.arange(inputs.workers)
         late_ps = max([before.end_ps, *inputs.snapshot_ps.tolist()]) + 1
-        late = FaultTable.crashes(0 * workers + late_ps, workers, 0 * workers, inputs.costs)
+        late = crash_table(0 * workers + late_ps, workers, 0 * workers, RELOAD)
         after = replay(replace(inputs, faults=joined_faults(inputs.faults, late)))
         assert not differences(before, after, apart_from=("outage_", "crash_", "end_ps"))
         assert len(after.outage_worker) == len(before.outage_worker) + inputs.workers
@@ -370,15 +371,13 @@ def assisted_pair(seed: int, acceptance: int) -> tuple[ReplayInput, ReplayInput]
         seed=seed,
     )
     crash_ps = int(replay(plain).first_ps.max()) + int(random.integers(1, 500))
-    crash = FaultTable.crashes([crash_ps], [0], [40], plain.costs)
+    crash = crash_table([crash_ps], [0], [40], RELOAD)
     load_ps = int(replay(replace(plain, faults=crash)).interruption_next_ps.max()) - crash_ps
     costs = replace(
         plain.costs,
         draft=linear(0, 2001, 7),
-        draft_load_ps=load_ps,
-        full_load_ps=10**6,
         draft_round_trip_ps=int(random.integers(0, 9)),
     )
-    crash = FaultTable.crashes([crash_ps], [0], [40], costs)
+    crash = crash_table([crash_ps], [0], [40], Reload(10, load_ps + 5, 10**6, 30))
     drafted = replace(plain, costs=costs, faults=crash, policy=replace(plain.policy, k=k))
     return drafted, replace(plain, faults=draft_as_init(crash))

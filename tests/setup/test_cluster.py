@@ -40,9 +40,8 @@ def test_budget_is_whole_pages_rounded_down() -> None:
 
 
 def test_horizon_is_fixed_beforehand() -> None:
-    costs = cluster().costs
-    reload_ps = costs.restart_ps + costs.full_load_ps + costs.engine_init_ps
-    reload_ps += costs.draft_load_ps + costs.draft_init_ps
+    way = cluster().fault_columns.reload.hardware
+    reload_ps = way.restart_ps + way.draft_ps + way.load_ps + way.init_ps
     assert cluster(detection_s=2).horizon_ps == max(300 * S, reload_ps + 182 * S)
     assert cluster(detection_s=1000).horizon_ps == reload_ps + 1180 * S
     assert cluster(horizon_s=42.5).horizon_ps == 425 * S // 10

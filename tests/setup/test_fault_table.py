@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from crash_table import Reload, crash_table
 
 from lumen_policy.cluster import Cluster, resolve_cluster
 from lumen_policy.errors import InputError
@@ -36,7 +37,9 @@ def table(*faults: str, **values: object) -> FaultTable:
 def test_a_crash_is_what_the_contract_calls_one() -> None:
     here = cluster(detection_s=1.5)
     found = here.replay_input(TRACE, faults=parse_faults(["crash@4:2", "crash@2:0"]), policy=POLICY).faults
-    plain = FaultTable.crashes([2 * S, 4 * S], [0, 2], [15 * S // 10] * 2, here.costs)
+    way = here.fault_columns.reload.hardware
+    reload = Reload(way.restart_ps, way.draft_ps, way.load_ps, way.init_ps)
+    plain = crash_table([2 * S, 4 * S], [0, 2], [15 * S // 10] * 2, reload)
     for name in FaultTable.__dataclass_fields__:
         assert getattr(found, name).tolist() == getattr(plain, name).tolist(), name
         assert getattr(found, name).dtype == np.int64

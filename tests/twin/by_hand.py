@@ -81,7 +81,7 @@ def rising() -> IterationCosts:
 
 
 def costs(target: IterationCosts, **changes: Any) -> ServingCosts:
-    """Restores of 5, 7, 9 and 11 for 1 to 4 pages; a reload of 5 + 1000 + 50, or 5 + 5 + 1000 + 50 with a draft."""
+    """Restores of 5, 7, 9 and 11 for 1 to 4 pages."""
     return replace(
         ServingCosts(
             target=target,
@@ -89,11 +89,6 @@ def costs(target: IterationCosts, **changes: Any) -> ServingCosts:
             verify_context_ppm=10**6,
             draft_round_trip_ps=1,
             restore_ps=ints(0, 5, 7, 9, 11),
-            restart_ps=5,
-            full_load_ps=1000,
-            engine_init_ps=50,
-            draft_load_ps=3,
-            draft_init_ps=2,
             pool_pages=50,
             draft_pool_pages=50,
             page_bytes=1,
@@ -152,7 +147,7 @@ def one_crash(at_ps: int, detected_after_ps: int) -> dict[str, Any]:
 
 
 def fault(kind: FaultKind, at_ps: int, worker: int = 0, **changes: int) -> dict[str, int]:
-    """A row of the table, with the reload of ``costs`` unless changed."""
+    """A row of the table, with a reload of 5 + 1000 + 50, or 5 + 5 + 1000 + 50 with a draft, unless changed."""
     row = {
         "ps": at_ps,
         "worker": worker,

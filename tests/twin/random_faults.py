@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
+from crash_table import Reload
 
 from cost_models.serving_costs import TransferCosts
 from lumen_policy.replay.contract import (
@@ -62,11 +63,13 @@ class Fault:
         return found
 
 
-def with_faults(choose: Chooser, plain: ReplayInput, unit: int, busy: list[int]) -> ReplayInput:
+def with_faults(
+    choose: Chooser, plain: ReplayInput, reload: Reload, unit: int, busy: list[int]
+) -> ReplayInput:
     """Faults of every kind instead of crashes, and snapshots where they act."""
     faults: dict[tuple[int, int, int], Fault] = {}
     for _ in range(choose.pick([1, 2, 2, 3, 4, 6, 9])):
-        fault = _fault(choose, plain, unit, busy, list(faults.values()))
+        fault = _fault(choose, plain, reload, unit, busy, list(faults.values()))
         faults.setdefault((fault.ps, fault.kind, fault.worker), fault)
     if choose.integer(0, 7) == 0:  # the whole cluster at once
         fault = choose.pick(list(faults.values()))
@@ -84,7 +87,9 @@ def with_faults(choose: Chooser, plain: ReplayInput, unit: int, busy: list[int])
     )
 
 
-def _fault(choose: Chooser, plain: ReplayInput, unit: int, busy: list[int], before: list[Fault]) -> Fault:
+def _fault(
+    choose: Chooser, plain: ReplayInput, reload: Reload, unit: int, busy: list[int], before: list[Fault]
+) -> Fault:
     near = choose.pick(before) if before else None
     at = choose.pick(
         [
@@ -110,7 +115,6 @@ def _fault(choose: Chooser, plain: ReplayInput, unit: int, busy: list[int], befo
     )
     crash = kind == FaultKind.CRASH
     refusals = choose.pick([0, 0, 0, 1, 2, 3]) if crash else 0
-    costs = plain.costs
     usual = choose.integer(0, 1)
     load, init = choose.pick([(0, 1), (1, 0), (choose.integer(0, 400), choose.integer(1, 60))])
     return Fault(
@@ -124,12 +128,10 @@ def _fault(choose: Chooser, plain: ReplayInput, unit: int, busy: list[int], befo
         else FULL_SPEED_PPM,
         keeps_copies=choose.integer(0, 1) if kind in (FaultKind.CRASH, FaultKind.HANG) else 0,
         refusals=refusals,
-        restart_ps=costs.restart_ps if usual else unit * choose.pick([0, 0, 1, choose.integer(0, 60)]),
-        draft_ps=costs.draft_load_ps + costs.draft_init_ps
-        if usual
-        else unit * choose.pick([0, 1, choose.integer(0, 20)]),
-        load_ps=costs.full_load_ps if usual else unit * load,
-        init_ps=costs.engine_init_ps if usual else unit * init,
+        restart_ps=reload.restart_ps if usual else unit * choose.pick([0, 0, 1, choose.integer(0, 60)]),
+        draft_ps=reload.draft_ps if usual else unit * choose.pick([0, 1, choose.integer(0, 20)]),
+        load_ps=reload.load_ps if usual else unit * load,
+        init_ps=reload.init_ps if usual else unit * init,
     )
 
 

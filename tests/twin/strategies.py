@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from crash_table import Reload, crash_table
 from hypothesis import strategies as st
 
 from cost_models.serving_costs import PAGE_TOKENS, IterationCosts, ServingCosts
@@ -63,19 +64,19 @@ def replay_inputs(draw: st.DrawFn) -> ReplayInput:
 
 def build_input(choose: Chooser) -> ReplayInput:
     """One replay from a chooser: half of them plain (crashes alone, rules of the paper, free links)."""
-    plain, busy, unit = _plain_input(choose)
+    plain, busy, reload, unit = _plain_input(choose)
     extra = choose.pick(["plain"] * 5 + ["faults", "links", "rules", "everything", "everything"])
     if extra in ("links", "everything"):
         plain = with_links(choose, plain, unit)
     if extra in ("rules", "everything"):
         plain = with_rules(choose, plain, unit, busy[-1])
     if extra in ("faults", "everything"):
-        plain = with_faults(choose, plain, unit, busy)
+        plain = with_faults(choose, plain, reload, unit, busy)
     return plain
 
 
-def _plain_input(choose: Chooser) -> tuple[ReplayInput, list[int], int]:
-    """A replay, the instants at which something happens in it without faults, and the unit of its times."""
+def _plain_input(choose: Chooser) -> tuple[ReplayInput, list[int], Reload, int]:
+    """A replay, the instants at which something happens in it without faults, its reload and the unit of its times."""
     focus = choose.pick(["any", "restore", "assist"])
     workers = choose.integer(1, 6) if focus == "any" else choose.integer(2, 4)
     small_pool = choose.integer(2, 12) if focus == "any" else choose.integer(5, 14)
@@ -92,7 +93,7 @@ def _plain_input(choose: Chooser) -> tuple[ReplayInput, list[int], int]:
         has_draft=focus == "assist" or choose.integer(0, 4) > 0,
         focus=focus,
     )
-    costs = _costs(choose, shape)
+    costs, reload = _costs(choose, shape)
     arrivals = _arrivals(choose, count, shape)
     k = choose.integer(1 if focus == "assist" else 0, 4) if shape.has_draft else 0
     thresholds = _thresholds(choose)
@@ -118,7 +119,7 @@ def _plain_input(choose: Chooser) -> tuple[ReplayInput, list[int], int]:
         snapshot_ps=_array([]),
     )
     busy = _busy_instants(calm)
-    return _add_crashes(choose, calm, shape, busy), busy, shape.unit_ps
+    return _add_crashes(choose, calm, reload, shape, busy), busy, reload, shape.unit_ps
 
 
 def _busy_instants(calm: ReplayInput) -> list[int]:
@@ -128,17 +129,19 @@ def _busy_instants(calm: ReplayInput) -> list[int]:
     return [int(ps) for ps in np.unique(np.concatenate([calm.arrival_ps, ends])) if ps >= 0]
 
 
-def _add_crashes(choose: Chooser, calm: ReplayInput, shape: Shape, busy: list[int]) -> ReplayInput:
+def _add_crashes(
+    choose: Chooser, calm: ReplayInput, reload: Reload, shape: Shape, busy: list[int]
+) -> ReplayInput:
     """Crashes and snapshots, often at instants at which something happens without them."""
     early = busy if shape.focus == "any" else busy[: len(busy) // 2 + 1]
     crashes = _crashes(choose, calm.workers, early, shape)
     return replace(
         calm,
-        faults=FaultTable.crashes(
+        faults=crash_table(
             [at for at, _ in crashes],
             [worker for _, worker in crashes],
             _detection_delays(choose, crashes, busy, shape),
-            calm.costs,
+            reload,
         ),
         snapshot_ps=_array(sorted({choose.pick(busy) for _ in range(choose.integer(0, 4))})),
     )
@@ -217,25 +220,29 @@ def _iteration_costs(choose: Chooser, shape: Shape, tokens: int, rows: int) -> I
     )
 
 
-def _costs(choose: Chooser, shape: Shape) -> ServingCosts:
+def _costs(choose: Chooser, shape: Shape) -> tuple[ServingCosts, Reload]:
     unit = shape.unit_ps
     scale = choose.pick([1, 10, 200] if shape.focus == "any" else [10, 200])
     latency, per_page = choose.pick([1, 10, 100]), choose.pick([0, 1, 5, 50])
-    return ServingCosts(
-        target=_iteration_costs(choose, shape, shape.rows, shape.rows),
-        draft=_draft_costs(choose, shape),
-        verify_context_ppm=choose.pick([10**6, 10**6, 1_234_567, 500_000]),
-        draft_round_trip_ps=unit * choose.pick([0, 1, 3]),
+    target = _iteration_costs(choose, shape, shape.rows, shape.rows)
+    draft = _draft_costs(choose, shape)
+    verify_context_ppm = choose.pick([10**6, 10**6, 1_234_567, 500_000])
+    round_trip_ps = unit * choose.pick([0, 1, 3])
+    restart_ps = unit * choose.integer(0, 5) * choose.pick([1, 1, scale])
+    load_ps = unit * choose.integer(1, 30) * scale
+    init_ps = unit * choose.integer(0, 10) * scale
+    draft_ps = unit * choose.integer(0, 3) + unit * choose.integer(0, 3) * choose.pick([1, 1, scale])
+    costs = ServingCosts(
+        target=target,
+        draft=draft,
+        verify_context_ppm=verify_context_ppm,
+        draft_round_trip_ps=round_trip_ps,
         restore_ps=_array([0] + [unit * (latency + per_page * p) for p in range(1, shape.pool_pages + 1)]),
-        restart_ps=unit * choose.integer(0, 5) * choose.pick([1, 1, scale]),
-        full_load_ps=unit * choose.integer(1, 30) * scale,
-        engine_init_ps=unit * choose.integer(0, 10) * scale,
-        draft_load_ps=unit * choose.integer(0, 3),
-        draft_init_ps=unit * choose.integer(0, 3) * choose.pick([1, 1, scale]),
         pool_pages=shape.pool_pages,
         draft_pool_pages=choose.pick([0, 1, 4, 12, 20, 20] + [10**6] * 6),
         page_bytes=1,
     )
+    return costs, Reload(restart_ps, draft_ps, load_ps, init_ps)
 
 
 def _crashes(choose: Chooser, workers: int, busy: list[int], shape: Shape) -> list[tuple[int, int]]:
