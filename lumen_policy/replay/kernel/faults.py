@@ -10,7 +10,7 @@ from lumen_policy.replay.kernel.checkpoints import arrived_tokens, follow, freez
 from lumen_policy.replay.kernel.decoding import settle_decode_clock
 from lumen_policy.replay.kernel.gateway import believed_dead
 from lumen_policy.replay.kernel.holders import close_books, forget_holder, reopen
-from lumen_policy.replay.kernel.jit import compile_cached, compile_plain
+from lumen_policy.replay.kernel.jit import compile_cached, compile_inline, compile_plain
 from lumen_policy.replay.kernel.memory import as_state
 from lumen_policy.replay.kernel.reload import end_assist, next_life, start_reload
 from lumen_policy.replay.kernel.state import (
@@ -33,6 +33,7 @@ from lumen_policy.replay.kernel.state import (
     NEXT_END,
     NEXT_RESTORE,
     NO_COPY,
+    PREFILLS,
     QUEUE,
     QUEUED,
     RESTORES,
@@ -125,6 +126,7 @@ def stop_run(s: Any, i: int, t: int) -> None:
         _book_leap(s, i, t)
     w.mode = IDLE
     w.pass_k = 0
+    w.pass_halves = 0
     w.plain_assisted = 0
     w.vetoed = 0
     _hold_links(s, i)
@@ -197,6 +199,23 @@ def strand(s: Any, r: int) -> None:
     q.state = STRANDED
 
 
+@compile_inline
+def _batch(w: Any) -> int:
+    """How many requests a worker has in its batch."""
+    return w.decoding + w.prefilling + w.restoring
+
+
+@compile_inline
+def _in_batch(s: Any, i: int, j: int) -> int:
+    """Request number j of the batch of worker i."""
+    w = s.workers[i]
+    if j < w.decoding:
+        return s.batches[COMPLETIONS, i, j] & 0xFFFFFFFF
+    if j < w.decoding + w.prefilling:
+        return s.batches[PREFILLS, i, j - w.decoding]
+    return s.batches[RESTORINGS, i, j - w.decoding - w.prefilling]
+
+
 @compile_plain
 def empty(s: Any, i: int) -> None:
     """Worker i has lost everything."""
@@ -259,7 +278,7 @@ def _crash(s: Any, i: int, f: int, t: int) -> None:
             w.keeps = 0
             if w.refuse_left == 0:
                 forget_holder(s, i)
-                reopen(s, i, t)
+                reopen(s, i, False, t)
         w.fault = f
         start_reload(s, i, t)
 
@@ -410,26 +429,26 @@ def strike(address: Any, t: int) -> None:
 def _clear_away(s: Any, t: int) -> None:
     """What the faults of this instant leave behind: coverage, lost batches, closed books, migrated requests."""
     g = s.g[0]
-    for r in range(g.oldest, g.next_arrival):
-        q = s.requests[r]
-        if q.state > QUEUED and q.state < STRANDED:
-            marked = s.workers[q.server].marked
-            if marked in (_FALLEN, _FELL_SILENT):
-                existing = existing_tokens(s, r, q.server, t)
+    for i in range(g.workers):
+        if s.workers[i].marked in (_FALLEN, _FELL_SILENT):
+            for j in range(_batch(s.workers[i])):
+                r = _in_batch(s, i, j)
+                existing = existing_tokens(s, r, i, t)
                 s.coverage[g.coverages, 0] += existing
                 s.coverage[g.coverages, 1] += saved_tokens(s, r, existing)
     for i in range(g.workers):
-        marked = s.workers[i].marked
-        if marked in (_FALLEN, _FELL_SILENT):
+        if s.workers[i].marked in (_FALLEN, _FELL_SILENT):
             close_books(s, i, t)
-    for r in range(g.oldest, g.next_arrival):
-        q = s.requests[r]
-        if q.state >= QUEUED and q.state < STRANDED and s.workers[q.server].marked == _FALLEN:
-            strand(s, r)
     moving = False
     for i in range(g.workers):
         w = s.workers[i]
         if w.marked == _FALLEN:
+            for j in range(_batch(w)):
+                strand(s, _in_batch(s, i, j))
+            r = w.head
+            while r >= 0:
+                strand(s, r)
+                r = s.requests[r].link
             empty(s, i)
         if w.marked == _MOVING:
             moving = True

@@ -255,7 +255,7 @@ def believed_dead(s: Any, i: int, t: int) -> None:
     w.tried = 0
     if w.keeps == 0:
         forget_holder(s, i)
-    reopen(s, i, t)
+    reopen(s, i, w.keeps != 0, t)
     see_books(s, i)
 
 
@@ -271,6 +271,8 @@ def see_books(s: Any, i: int) -> None:
 def lose_nothing(s: Any) -> None:
     """No request has lost a copy yet."""
     g = s.g[0]
+    if g.re_replicate == 0:
+        return
     for r in range(g.oldest, g.next_arrival):
         s.requests[r].lost = 0
 

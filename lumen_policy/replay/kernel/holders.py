@@ -58,12 +58,12 @@ def forget_holder(s: Any, i: int) -> None:
 
 
 @compile_plain
-def reopen(s: Any, i: int, t: int) -> None:
-    """Open the books of worker i: it holds what its requests still have there."""
+def reopen(s: Any, i: int, kept: bool, t: int) -> None:
+    """Open the books of worker i: it holds what its requests still have there, nothing unless it ``kept`` them."""
     g = s.g[0]
     held = 0
     pages = 0
-    for r in range(g.oldest, g.next_arrival):
+    for r in range(g.oldest if kept else g.next_arrival, g.next_arrival):
         q = s.requests[r]
         if q.state == DONE:
             continue
@@ -134,11 +134,11 @@ def close_books(s: Any, i: int, t: int) -> None:
 
 
 @compile_plain
-def grow_on(s: Any, i: int) -> None:
-    """Worker i is back with the copies it kept: they grow again."""
+def grow_on(s: Any, i: int, kept: bool) -> None:
+    """Worker i is back; the copies it ``kept`` grow again."""
     g = s.g[0]
     refresh_hot(s, i)
-    if g.slotted != 0:
+    if g.slotted != 0 or not kept:
         return
     for r in range(g.oldest, g.next_arrival):
         q = s.requests[r]

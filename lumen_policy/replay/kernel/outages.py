@@ -149,7 +149,7 @@ def _rejoin(s: Any, i: int, t: int) -> None:
     s.by_worker[LIVE, i] = 1
     s.by_worker[ALIVE, i] = 1
     s.outages[w.outage].rejoin = t
-    grow_on(s, i)
+    grow_on(s, i, w.keeps != 0)
     see_books(s, i)
 
 
@@ -162,8 +162,8 @@ def _return(s: Any, i: int, t: int) -> None:
     w.detect_at = FAR
     s.by_worker[ALIVE, i] = 1
     s.outages[w.outage].rejoin = t
-    reopen(s, i, t)
-    grow_on(s, i)
+    reopen(s, i, True, t)
+    grow_on(s, i, True)
     resume(s, i, t)
     if w.draining != 0:
         w.fault = w.drain_fault
