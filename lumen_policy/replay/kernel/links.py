@@ -1,7 +1,7 @@
 """Checkpoint traffic, copy by copy: what servers send, when it leaves and arrives, and what has to go for it.
 
-The accounting is lazy, as in ``checkpoints``: ``follow_links`` takes the ends of iterations and the events of the
-links in their true order up to an instant.
+The accounting is lazy, as in ``checkpoints``: ``follow_links`` takes the ends of iterations and what leaves the servers
+in their true order up to an instant, and before each of them what has arrived at the holders.
 """
 
 from __future__ import annotations
@@ -11,19 +11,21 @@ from typing import Any
 import numpy as np
 
 from lumen_policy.replay.contract import EvictionOrder
-from lumen_policy.replay.kernel.books import integrate, skip_done
+from lumen_policy.replay.kernel.books import integrate
 from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
-from lumen_policy.replay.kernel.slots import append, forget_slot, pop, retime
+from lumen_policy.replay.kernel.slots import append, cut_off, forget_slot, retime
 from lumen_policy.replay.kernel.state import (
     ALIVE,
     CANDIDATES,
     COMPLETIONS,
+    COPIES,
     EGRESS,
     FAR,
     FREE,
     HELD,
     INGRESS,
     KV_TOKENS,
+    LEAVES,
     LINK_FREE,
     LINK_HEAD,
     LINK_NEXT,
@@ -58,7 +60,7 @@ def _send(s: Any, c: int, existing: int, count: int) -> int:
         return count
     g.sent_tokens += upto - slot.arrived
     slot.sent = upto
-    s.scratch[CANDIDATES, count] = (holder << 32) | c
+    s.scratch[CANDIDATES, count] = c
     return count + 1
 
 
@@ -98,26 +100,17 @@ def _send_all(s: Any, i: int, now: int, count: int) -> int:
 def _leave(s: Any, i: int, count: int, now: int) -> None:
     """What worker i sends now queues on its egress link."""
     g = s.g[0]
-    sort_keys(s.scratch[CANDIDATES], count)
     tokens = 0
     for j in range(count):
-        slot = s.slots[s.scratch[CANDIDATES, j] & _LOW]
+        slot = s.slots[s.scratch[CANDIDATES, j]]
         tokens += slot.sent - slot.arrived
     begin = max(now, s.by_worker[LINK_FREE + EGRESS, i])
-    leaves = begin + _egress_ps(g, tokens)
+    leaves = begin + g.egress_latency_ps + tokens * g.egress_token_ps
     g.egress_wait_ps = max(g.egress_wait_ps, begin - now)
     s.by_worker[LINK_FREE + EGRESS, i] = leaves
     for j in range(count):
-        c = s.scratch[CANDIDATES, j] & _LOW
-        s.slots[c].at = leaves
-        append(s, EGRESS, i, c)
+        append(s, EGRESS, i, s.scratch[CANDIDATES, j], leaves)
     retime(s, EGRESS, i)
-
-
-@compile_inline
-def _egress_ps(g: Any, tokens: int) -> int:
-    """How long tokens take through the egress link of a server."""
-    return g.egress_latency_ps + tokens * g.egress_token_ps
 
 
 @compile_inline
@@ -128,96 +121,33 @@ def _ingress_ps(g: Any, holder: int, tokens: int) -> int:
     return tokens * g.ingress_token_ps
 
 
-@compile_inline
-def _is_due(s: Any, link: int, owner: int, now: int) -> bool:
-    """Whether the first transfer of a link leaves or arrives now."""
-    head = s.by_worker[LINK_HEAD + link, owner]
-    return head >= 0 and s.slots[head].at == now
-
-
 @compile_plain
 def _pass_on(s: Any, i: int, now: int) -> None:
     """Transfers of worker i that leave now queue at their holders."""
     g = s.g[0]
-    while _is_due(s, EGRESS, i, now):
-        c = s.by_worker[LINK_HEAD + EGRESS, i]
-        holder = np.int64(s.slots[c].holder)
-        tokens = 0
-        while c >= 0 and s.slots[c].at == now and s.slots[c].holder == holder:
-            tokens += s.slots[c].sent - s.slots[c].arrived
-            c = np.int64(s.slots[c].next)
-        begin = max(now, s.by_worker[LINK_FREE + INGRESS, holder])
-        arrives = begin + _ingress_ps(g, holder, tokens)
-        g.ingress_wait_ps = max(g.ingress_wait_ps, begin - now)
-        s.by_worker[LINK_FREE + INGRESS, holder] = arrives
-        while _is_due(s, EGRESS, i, now):
-            if s.slots[s.by_worker[LINK_HEAD + EGRESS, i]].holder != holder:
-                break
-            c = pop(s, EGRESS, i)
-            s.slots[c].at = arrives
-            append(s, INGRESS, holder, c)
-        retime(s, INGRESS, holder)
-    retime(s, EGRESS, i)
-
-
-@compile_plain
-def _straight(s: Any, i: int, now: int, count: int, limit: int) -> bool:
-    """What worker i sends now arrives by ``limit``, before anything else happens: take it at once.
-
-    False, and nothing done, where it does not, or where a holder is short of pages.
-    """
-    g = s.g[0]
-    tokens = 0
-    for j in range(count):
-        key = s.scratch[CANDIDATES, j]
-        holder = key >> 32
-        slot = s.slots[key & _LOW]
-        portion = slot.sent - slot.arrived
-        tokens += portion
-        s.by_worker[PORTION, holder] += portion
-        s.by_worker[PAGES, holder] += ((slot.sent + 15) >> 4) - ((slot.arrived + 15) >> 4)
-    begin = max(now, s.by_worker[LINK_FREE + EGRESS, i])
-    leaves = begin + _egress_ps(g, tokens)
-    latest = leaves
-    fits = True
+    first = s.by_worker[LINK_HEAD + EGRESS, i]
+    c = first
+    while c >= 0 and s.slots[c].at == now:
+        slot = s.slots[c]
+        s.by_worker[PORTION, slot.holder] += slot.sent - slot.arrived
+        c = np.int64(slot.next)
     for h in range(g.workers + 1):
-        portion = s.by_worker[PORTION, h]
-        if portion > 0:
-            fits = fits and s.by_worker[PAGES, h] <= s.by_worker[FREE, h]
-            arrives = max(leaves, s.by_worker[LINK_FREE + INGRESS, h]) + _ingress_ps(g, h, portion)
-            latest = max(latest, arrives)
-    if not fits or latest > limit:
-        for j in range(count):
-            holder = s.scratch[CANDIDATES, j] >> 32
-            s.by_worker[PORTION, holder] = 0
-            s.by_worker[PAGES, holder] = 0
-        return False
-    if g.linked != 0:
-        g.egress_wait_ps = max(g.egress_wait_ps, begin - now)
-        s.by_worker[LINK_FREE + EGRESS, i] = leaves
-    for h in range(g.workers + 1):
-        portion = s.by_worker[PORTION, h]
-        if portion > 0:
-            free = s.by_worker[LINK_FREE + INGRESS, h]
-            arrives = max(leaves, free) + _ingress_ps(g, h, portion)
-            if g.linked != 0:
-                g.ingress_wait_ps = max(g.ingress_wait_ps, free - leaves)
-                s.by_worker[LINK_FREE + INGRESS, h] = arrives
-            s.by_worker[HELD, h] += portion
-            s.by_worker[FREE, h] -= s.by_worker[PAGES, h]
+        tokens = s.by_worker[PORTION, h]
+        if tokens > 0:
+            begin = max(now, s.by_worker[LINK_FREE + INGRESS, h])
+            arrives = begin + _ingress_ps(g, h, tokens)
+            g.ingress_wait_ps = max(g.ingress_wait_ps, begin - now)
+            s.by_worker[LINK_FREE + INGRESS, h] = arrives
             s.by_worker[PORTION, h] = 0
             s.by_worker[PAGES, h] = arrives
-            if h < g.workers:
-                integrate(g, portion, arrives)
-    for j in range(count):
-        key = s.scratch[CANDIDATES, j]
-        slot = s.slots[key & _LOW]
-        slot.arrived = slot.sent
-        slot.wrote = s.by_worker[PAGES, key >> 32]
-    for j in range(count):
-        s.by_worker[PAGES, s.scratch[CANDIDATES, j] >> 32] = 0
-    g.arrived_tokens += tokens
-    return True
+            s.by_worker[LINK_NEXT + INGRESS, h] = min(s.by_worker[LINK_NEXT + INGRESS, h], arrives)
+    c = first
+    while c >= 0 and s.slots[c].at == now:
+        following = np.int64(s.slots[c].next)
+        holder = np.int64(s.slots[c].holder)
+        append(s, INGRESS, holder, c, s.by_worker[PAGES, holder])
+        c = following
+    cut_off(s, EGRESS, i, c)
 
 
 @compile_inline
@@ -237,24 +167,31 @@ def _evict_one(s: Any, c: int, now: int) -> bool:
     """Evict the least copy at the holder of copy c; False if there is none to evict."""
     g = s.g[0]
     slot = s.slots[c]
-    holder = slot.holder
-    best = -1
-    skip_done(s)
-    for v in range(g.oldest * g.replicas, g.next_arrival * g.replicas):
+    holder = np.int64(slot.holder)
+    best = np.int64(-1)
+    v = s.by_worker[COPIES, holder]
+    while v >= 0:
         other = s.slots[v]
-        if v == c or other.holder != holder or other.arrived == 0:
-            continue
-        if g.eviction != _LEAST_RECENT and not _is_less(g, other, np.int64(slot.sent), slot.opened, 0, now):
-            continue
-        if best >= 0:
-            b = s.slots[best]
-            if not _is_less(g, other, np.int64(b.arrived), b.opened, b.wrote, now):
-                continue
-        best = v
+        if (
+            v != c
+            and other.arrived > 0
+            and (
+                g.eviction == _LEAST_RECENT
+                or _is_less(g, other, np.int64(slot.sent), slot.opened, np.int64(0), now)
+            )
+        ):
+            if best < 0:
+                best = v
+            else:
+                b = s.slots[best]
+                if _is_less(g, other, np.int64(b.arrived), b.opened, b.wrote, now) or (
+                    v < best and not _is_less(g, b, np.int64(other.arrived), other.opened, other.wrote, now)
+                ):
+                    best = v
+        v = np.int64(other.peer_next)
     if best < 0:
         return False
-    victim = s.slots[best]
-    arrived = np.int64(victim.arrived)
+    arrived = np.int64(s.slots[best].arrived)
     s.by_worker[HELD, holder] -= arrived
     s.by_worker[FREE, holder] += (arrived + 15) >> 4
     integrate(g, -arrived, now)
@@ -289,49 +226,96 @@ def _arrive(s: Any, c: int, now: int) -> None:
 
 
 @compile_plain
+def _arrive_together(s: Any, h: int, start: int, count: int, now: int) -> None:
+    """What arrives at holder h now, candidates ``start`` and so on: all at once where there is room for all."""
+    g = s.g[0]
+    pages = 0
+    tokens = 0
+    for j in range(start, start + count):
+        slot = s.slots[s.scratch[CANDIDATES, j]]
+        pages += ((slot.sent + 15) >> 4) - ((slot.arrived + 15) >> 4)
+        tokens += slot.sent - slot.arrived
+    if pages > s.by_worker[FREE, h]:
+        g.ordered_syncs += 1
+        sort_keys(s.scratch[CANDIDATES, start:], count)
+        for j in range(start, start + count):
+            c = s.scratch[CANDIDATES, j]
+            if s.slots[c].holder >= 0:
+                _arrive(s, c, now)
+        return
+    s.by_worker[HELD, h] += tokens
+    s.by_worker[FREE, h] -= pages
+    g.arrived_tokens += tokens
+    if h < g.workers:
+        integrate(g, tokens, now)
+    for j in range(start, start + count):
+        slot = s.slots[s.scratch[CANDIDATES, j]]
+        slot.arrived = slot.sent
+        slot.wrote = now
+
+
+@compile_plain
+def _take_arrivals(s: Any, upto: int) -> None:
+    """Holder by holder, since what happens at one does not matter to another: what arrives up to an instant."""
+    for h in range(s.g[0].workers + 1):
+        while s.by_worker[LINK_NEXT + INGRESS, h] <= upto:
+            now = s.by_worker[LINK_NEXT + INGRESS, h]
+            count = 0
+            c = s.by_worker[LINK_HEAD + INGRESS, h]
+            while c >= 0 and s.slots[c].at == now:
+                s.scratch[CANDIDATES, count] = c
+                count += 1
+                s.slots[c].place = NOWHERE
+                c = np.int64(s.slots[c].next)
+            cut_off(s, INGRESS, h, c)
+            _arrive_together(s, h, 0, count, now)
+
+
+@compile_plain
+def _arrive_at_once(s: Any, count: int, now: int) -> None:
+    """Links take no time: what is sent now is there, holder by holder."""
+    for j in range(count):
+        c = s.scratch[CANDIDATES, j]
+        s.scratch[CANDIDATES, j] = (np.int64(s.slots[c].holder) << 32) | c
+    sort_keys(s.scratch[CANDIDATES], count)
+    start = 0
+    while start < count:
+        h = s.scratch[CANDIDATES, start] >> 32
+        end = start
+        while end < count and s.scratch[CANDIDATES, end] >> 32 == h:
+            s.scratch[CANDIDATES, end] &= _LOW
+            end += 1
+        _arrive_together(s, h, start, end - start, now)
+        start = end
+
+
+@compile_plain
 def follow_links(s: Any, t: int) -> None:
     """Bring the traffic up to and including instant t."""
     g = s.g[0]
     while True:
         i = s.trees[SYNCS, 1]
         g.sync_min = s.by_worker[SYNC_NEXT, i]
-        now = min(g.sync_min, g.link_next)
+        now = min(g.sync_min, s.by_worker[LINK_NEXT + EGRESS, s.trees[LEAVES, 1]])
         if now > t:
-            return
+            break
+        if g.linked != 0:
+            _take_arrivals(s, now - 1)
         count = 0
-        if g.sync_min == now:
-            count = _send_all(s, i, now, 0)
-            following = s.by_worker[SYNC_NEXT, s.trees[SYNCS, 1]]
-            ahead = min(following, g.link_next)
-            if ahead > now and (count == 0 or _straight(s, i, now, count, min(t, ahead - 1))):
-                continue
+        while s.by_worker[SYNC_NEXT, i] == now:
+            count = _send_all(s, i, now, count)
             if g.linked != 0 and count > 0:
                 _leave(s, i, count, now)
-        g.ordered_syncs += 1
-        i = s.trees[SYNCS, 1]
-        while s.by_worker[SYNC_NEXT, i] == now:
-            if g.linked != 0:
-                count = _send_all(s, i, now, 0)
-                if count > 0:
-                    _leave(s, i, count, now)
-            else:
-                count = _send_all(s, i, now, count)
+                count = 0
             i = s.trees[SYNCS, 1]
-        if g.linked != 0:
-            count = 0
-            i = s.link_trees[EGRESS, 1]
-            while s.by_worker[LINK_NEXT + EGRESS, i] == now:
-                _pass_on(s, i, now)
-                i = s.link_trees[EGRESS, 1]
-            i = s.link_trees[INGRESS, 1]
-            while s.by_worker[LINK_NEXT + INGRESS, i] == now:
-                while _is_due(s, INGRESS, i, now):
-                    s.scratch[CANDIDATES, count] = (np.int64(i) << 32) | pop(s, INGRESS, i)
-                    count += 1
-                retime(s, INGRESS, i)
-                i = s.link_trees[INGRESS, 1]
-        sort_keys(s.scratch[CANDIDATES], count)
-        for j in range(count):
-            c = s.scratch[CANDIDATES, j] & _LOW
-            if s.slots[c].holder >= 0:
-                _arrive(s, c, now)
+        if count > 0:
+            _arrive_at_once(s, count, now)
+        i = s.trees[LEAVES, 1]
+        while s.by_worker[LINK_NEXT + EGRESS, i] == now:
+            _pass_on(s, i, now)
+            i = s.trees[LEAVES, 1]
+    if g.linked != 0:
+        _take_arrivals(s, t)
+        g.link_next = s.by_worker[LINK_NEXT + EGRESS, s.trees[LEAVES, 1]]
+        for h in range(g.workers + 1):
+            g.link_next = min(g.link_next, s.by_worker[LINK_NEXT + INGRESS, h])

@@ -1,6 +1,7 @@
 """A copy's slot: opened, moved, forgotten, and its place on the links while tokens are under way for it.
 
-Each worker has two lists, first in, first out: its egress link's, and as a holder its ingress link's.
+Each worker has two lists, first in, first out: its egress link's, and as a holder its ingress link's; and a list of the
+copies it holds.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import numpy as np
 from lumen_policy.replay.kernel.books import give_back
 from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
 from lumen_policy.replay.kernel.state import (
+    COPIES,
     EGRESS,
     FAR,
     INGRESS,
+    LEAVES,
     LINK_FREE,
     LINK_HEAD,
     LINK_NEXT,
@@ -25,45 +28,72 @@ from lumen_policy.replay.kernel.structures import tree_update
 
 __all__ = [
     "append",
+    "cut_off",
     "drop_slots",
     "forget_slot",
     "lose_transfers",
     "move_slot",
     "open_slot",
-    "pop",
     "retime",
     "take_old_slot",
 ]
 
 
 @compile_inline
+def _join_holder(s: Any, c: int, holder: int) -> None:
+    """Copy c is one of its holder's."""
+    slot = s.slots[c]
+    slot.holder = holder
+    first = s.by_worker[COPIES, holder]
+    slot.peer_next = first
+    slot.peer_last = -1
+    if first >= 0:
+        s.slots[first].peer_last = c
+    s.by_worker[COPIES, holder] = c
+
+
+@compile_inline
+def _leave_holder(s: Any, c: int) -> None:
+    """Copy c is no more."""
+    slot = s.slots[c]
+    if slot.peer_next >= 0:
+        s.slots[slot.peer_next].peer_last = slot.peer_last
+    if slot.peer_last >= 0:
+        s.slots[slot.peer_last].peer_next = slot.peer_next
+    else:
+        s.by_worker[COPIES, slot.holder] = slot.peer_next
+    slot.holder = -1
+    slot.arrived = 0
+    slot.sent = 0
+
+
+@compile_inline
 def open_slot(s: Any, r: int, which: int, holder: int, t: int) -> None:
     """A request has a holder from now on, and nothing there yet."""
-    slot = s.slots[r * s.g[0].replicas + which]
-    slot.holder = holder
+    c = r * s.g[0].replicas + which
+    slot = s.slots[c]
+    _join_holder(s, c, holder)
     slot.arrived = 0
     slot.sent = 0
     slot.opened = t
     slot.wrote = -1
 
 
-@compile_plain
+@compile_inline
 def retime(s: Any, link: int, owner: int) -> None:
     """A link's first transfer changed."""
     head = s.by_worker[LINK_HEAD + link, owner]
     s.by_worker[LINK_NEXT + link, owner] = s.slots[head].at if head >= 0 else FAR
-    tree_update(s.link_trees[link], s.by_worker[LINK_NEXT + link], owner)
-    s.g[0].link_next = min(
-        s.by_worker[LINK_NEXT + EGRESS, s.link_trees[EGRESS, 1]],
-        s.by_worker[LINK_NEXT + INGRESS, s.link_trees[INGRESS, 1]],
-    )
+    if link == EGRESS:
+        tree_update(s.trees[LEAVES], s.by_worker[LINK_NEXT + EGRESS], owner)
 
 
 @compile_inline
-def append(s: Any, link: int, owner: int, c: int) -> None:
-    """Put a slot at the end of a link's list; the link is retimed by the caller."""
+def append(s: Any, link: int, owner: int, c: int, at: int) -> None:
+    """Put a slot at the end of a link's list, to be through at ``at``; the link is retimed by the caller."""
     slot = s.slots[c]
     tail = s.by_worker[LINK_TAIL + link, owner]
+    slot.at = at
     slot.place = link
     slot.next = -1
     slot.last = tail
@@ -72,6 +102,17 @@ def append(s: Any, link: int, owner: int, c: int) -> None:
     else:
         s.by_worker[LINK_HEAD + link, owner] = c
     s.by_worker[LINK_TAIL + link, owner] = c
+
+
+@compile_inline
+def cut_off(s: Any, link: int, owner: int, c: int) -> None:
+    """Slot c (-1: none) is the first of a link's list from now on, and the link is timed by it."""
+    s.by_worker[LINK_HEAD + link, owner] = c
+    if c >= 0:
+        s.slots[c].last = -1
+    else:
+        s.by_worker[LINK_TAIL + link, owner] = -1
+    retime(s, link, owner)
 
 
 @compile_plain
@@ -91,15 +132,6 @@ def _mend(s: Any, c: int, before: int, after: int) -> Any:
     return owner
 
 
-@compile_inline
-def pop(s: Any, link: int, owner: int) -> int:
-    """Take the first slot off a link's list; the link is retimed by the caller."""
-    c: int = s.by_worker[LINK_HEAD + link, owner]
-    _mend(s, c, np.int64(-1), np.int64(s.slots[c].next))
-    s.slots[c].place = NOWHERE
-    return c
-
-
 @compile_plain
 def _lose(s: Any, c: int) -> None:
     """What is under way for a copy is lost."""
@@ -116,11 +148,8 @@ def _lose(s: Any, c: int) -> None:
 @compile_plain
 def forget_slot(s: Any, c: int) -> None:
     """A copy is no more; its holder's books are the caller's."""
-    slot = s.slots[c]
     _lose(s, c)
-    slot.holder = -1
-    slot.arrived = 0
-    slot.sent = 0
+    _leave_holder(s, c)
 
 
 @compile_plain
@@ -148,7 +177,7 @@ def take_old_slot(s: Any, r: int) -> None:
         if s.slots[c].holder >= 0:
             forget_slot(s, c)
     slot = s.slots[r * replicas]
-    slot.holder = q.old_holder
+    _join_holder(s, np.int64(r * replicas), np.int64(q.old_holder))
     slot.arrived = q.old_arrived
     slot.sent = q.old_arrived
     slot.opened = q.old_opened
@@ -158,14 +187,14 @@ def take_old_slot(s: Any, r: int) -> None:
 @compile_plain
 def move_slot(s: Any, a: int, b: int) -> None:
     """Copy number a becomes number b, wherever it is under way."""
-    if s.slots[a].place != NOWHERE:
-        _mend(s, a, b, b)
-    s.slots[b] = s.slots[a]
     old = s.slots[a]
+    if old.place != NOWHERE:
+        _mend(s, a, b, b)
+    s.slots[b] = old
+    holder = np.int64(old.holder)
     old.place = NOWHERE
-    old.holder = -1
-    old.arrived = 0
-    old.sent = 0
+    _leave_holder(s, a)
+    _join_holder(s, b, holder)
 
 
 @compile_plain

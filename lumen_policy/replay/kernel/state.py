@@ -108,8 +108,8 @@ GLOBAL = np.dtype(
     align=True,
 )
 """slotted: copies are kept in ``State.slots``, because links, eviction or replicas matter. shared: restores share links
-between workers. linked: transfers take time. ramp_until: when the last slow start ends. link_next: the next instant at
-which a transfer leaves or arrives."""
+between workers. linked: transfers take time. ramp_until: when the last slow start ends. link_next: nothing leaves or
+arrives before it."""
 COUNTERS = tuple(_GLOBAL_FIELDS.split()[_GLOBAL_FIELDS.split().index("iterations") :])
 
 GAP = np.dtype(
@@ -146,12 +146,13 @@ OUTAGE = np.dtype(
 )
 SLOT = np.dtype(
     [(name, np.int64) for name in ("opened", "wrote", "at")]
-    + [(name, np.int32) for name in ("arrived", "sent", "next", "last")]
+    + [(name, np.int32) for name in ("arrived", "sent", "next", "last", "peer_next", "peer_last")]
     + [("holder", np.int16), ("place", np.int8)],
     align=True,
 )
 """A copy of a request; number request·replicas + 0 or 1. opened: when its holder was chosen. wrote: its last arrival.
-sent: up to where tokens are under way. at: when they leave or arrive. next, last: neighbours on that link."""
+sent: up to where tokens are under way. at: when they leave or arrive. next, last: neighbours on that link. peer_next,
+peer_last: neighbours in the list of its holder's copies."""
 
 # --- rows of State.by_worker ----------------------------------------------------------------------------------
 (
@@ -176,7 +177,7 @@ sent: up to where tokens are under way. at: when they leave or arrive. next, las
     HELD_SEEN,  # HELD, FREE and KV_TOKENS of the last load report
     FREE_SEEN,
     KV_SEEN,
-    LINK_NEXT,  # and the row after it: when the first transfer on the egress, the ingress link is through
+    LINK_NEXT,  # and the row after it: when the first transfer is through the egress link, the ingress link
     _,
     LINK_FREE,  # likewise: when the link is free
     _,
@@ -184,14 +185,15 @@ sent: up to where tokens are under way. at: when they leave or arrive. next, las
     _,
     LINK_TAIL,  # likewise: the last
     _,
+    COPIES,  # the first slot of the copies a holder has, -1: none
     PORTION,  # scratch: tokens for a holder
-    PAGES,  # scratch: pages they need
-) = range(31)
+    PAGES,  # scratch: pages they need, or when they arrive
+) = range(32)
 COMPLETIONS, PREFILLS, RESTORINGS, EXPLICITS = range(4)
 """Rows of State.batches: a heap of finish step << 32 | request; requests in prefill in admission order; restoring ones
 in link order; requests with an EXPLICIT copy."""
-ENDS, RESTORES, SYNCS = range(3)
-"""Rows of State.trees, over NEXT_END, NEXT_RESTORE and SYNC_NEXT."""
+ENDS, RESTORES, SYNCS, LEAVES = range(4)
+"""Rows of State.trees, over NEXT_END, NEXT_RESTORE, SYNC_NEXT and LINK_NEXT + EGRESS."""
 CANDIDATES, SPECIALS, ORDERING = range(3)
 """Rows of State.scratch: transfers of an instant (holder << 32 | request); requests whose prefill ended at this
 instant; decoding requests by admission."""
@@ -199,7 +201,7 @@ TOTAL, WAITING = 16, 17
 """Rows of State.copies: all REGULAR copies, all EXPLICIT ones; rows 0 to 15 count the REGULAR copies that open a page
 at steps ≡ row."""
 EGRESS, INGRESS, NOWHERE = 0, 1, -1
-"""A link: row of State.link_trees, offset of the LINK rows, and Slot.place."""
+"""A link: offset of the LINK rows, and Slot.place."""
 (
     FAULT_AT,
     FAULT_WORKER,
@@ -229,10 +231,9 @@ class State(NamedTuple):
     workers: Any  # (W,) WORKER
     requests: Any  # (n,) REQUEST
     arrival: Any  # (n,)
-    by_worker: Any  # (31, W + 2); column W is the store, and a worker that is never first; W + 1 too
+    by_worker: Any  # (32, W + 2); column W is the store, and a worker that is never first; W + 1 too
     batches: Any  # (4, W, B)
-    trees: Any  # (3, 2·P) winner trees
-    link_trees: Any  # (2, 2·P)
+    trees: Any  # (4, 2·P) winner trees
     copies: Any  # (W, 18, W) growing copies by (server, phase, holder); empty where they lie in slots
     slots: Any  # (n·replicas,) SLOT; empty where links are free
     scratch: Any  # (3, 4·W·B)
@@ -257,7 +258,6 @@ declare(
         "by_worker": (np.int64, 2),
         "batches": (np.int64, 3),
         "trees": (np.int64, 2),
-        "link_trees": (np.int64, 2),
         "copies": (np.int16, 3),
         "slots": (SLOT, 1),
         "scratch": (np.int64, 2),
@@ -336,7 +336,7 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
     for name in _NONE_AT_FIRST:
         requests[name] = -1
     slots = np.zeros(n * replicas if slotted else 0, SLOT)
-    for name in ("holder", "next", "last", "place"):
+    for name in ("holder", "next", "last", "peer_next", "peer_last", "place"):
         slots[name] = -1
 
     worker = np.zeros(workers, WORKER)
@@ -426,7 +426,7 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
     by_worker[[SYNC_NEXT, NEXT_END, NEXT_RESTORE, LINK_NEXT, LINK_NEXT + 1]] = FAR
     by_worker[LINK_HEAD:PORTION] = -1
     by_worker[DOMAIN, :workers] = np.arange(workers) if rules.domain is None else rules.domain
-    tree, link_tree = _tree(workers), _tree(workers + 1)
+    tree = _tree(workers)
     snapshots, struck = len(inputs.snapshot_ps), len(faults)
     counted = 0 if slotted else workers
     return State(
@@ -436,8 +436,7 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
         arrival=np.array(inputs.arrival_ps, np.int64),
         by_worker=by_worker,
         batches=np.zeros((4, workers, batch), np.int64),
-        trees=np.stack([tree, tree, tree]),
-        link_trees=np.stack([link_tree, link_tree]),
+        trees=np.stack([tree, tree, tree, tree]),
         copies=np.zeros((counted, WAITING + 1, counted), np.int16),
         slots=_named(slots),
         scratch=np.zeros((3, 4 * workers * batch), np.int64),
