@@ -216,7 +216,7 @@ _SMALLEST = ReplayInput(
 
 
 def _enlarged(log: Any, extra: int) -> Any:
-    grown = np.zeros(len(log) + len(log) // 2 + extra + 1024, log.dtype)
+    grown = np.zeros(2 * len(log) + extra + 1024, log.dtype)
     grown[: len(log)] = log
     return grown
 

@@ -312,8 +312,8 @@ MUTANTS = [
     Mutant(
         name="a transfer leaves without its latency",
         file=LINKS,
-        old="return g.egress_latency_ps + tokens * g.egress_token_ps",
-        new="return tokens * g.egress_token_ps",
+        old="leaves = begin + g.egress_latency_ps + tokens * g.egress_token_ps",
+        new="leaves = begin + tokens * g.egress_token_ps",
         seeds=(24, 33, 40),
     ),
     Mutant(

@@ -202,7 +202,7 @@ def test_counters_of_both_are_the_same_names() -> None:
     assert replay(inputs).counters.keys() == twin(inputs).counters.keys() > KERNEL_ONLY
 
 
-@pytest.mark.parametrize("seed", [152, 832, 1397, 11149, 41281])
+@pytest.mark.parametrize("seed", [152, 832, 1397, 11149, 41281, 500077])
 def test_seeds_that_once_differed(seed: int) -> None:
     """Partial pages of waiting copies, books closed too late, a help that ended twice, a full log, halves and pages."""
     inputs = random_input(seed)
