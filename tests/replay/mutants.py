@@ -310,6 +310,27 @@ MUTANTS = [
         seeds=(33, 84, 110),
     ),
     Mutant(
+        name="what arrives at the instant of a send comes before it",
+        file=LINKS,
+        old="_take_arrivals(s, now - 1)",
+        new="_take_arrivals(s, now)",
+        seeds=(11, 24, 73),
+    ),
+    Mutant(
+        name="of two equal copies the later request's is evicted",
+        file=LINKS,
+        old="v < best and not",
+        new="v > best and not",
+        seeds=(50, 275, 283),
+    ),
+    Mutant(
+        name="a copy that holds nothing is evicted",
+        file=LINKS,
+        old="and other.arrived > 0",
+        new="and other.arrived >= 0",
+        seeds=(13, 45, 71),
+    ),
+    Mutant(
         name="a transfer leaves without its latency",
         file=LINKS,
         old="leaves = begin + g.egress_latency_ps + tokens * g.egress_token_ps",
