@@ -87,6 +87,9 @@ def test_reload_paths() -> None:
     paths = {row.path: row for row in TABLES.reload_paths}
     assert list(paths) == ["storage", "weight_cache", "snapshot", "standby"]
     assert [row.needs_memory for row in TABLES.reload_paths] == [False, True, False, True]
+    assert paths["standby"].draft_ready_s is paths["standby"].rejoin_with_draft_s is None
+    for row in TABLES.reload_paths:
+        assert sum(seconds for _, seconds, _ in row.parts) == pytest.approx(row.total_s)
 
 
 def test_verify_is_what_a_drafted_pass_costs_in_a_replay() -> None:

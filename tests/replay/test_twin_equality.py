@@ -204,6 +204,7 @@ def test_counters_of_both_are_the_same_names() -> None:
 
 @pytest.mark.parametrize("seed", [152, 832, 1397, 11149, 41281, 500077])
 def test_seeds_that_once_differed(seed: int) -> None:
-    """Partial pages of waiting copies, books closed too late, a help that ended twice, a full log, halves and pages."""
+    """Partial pages of waiting copies, books closed too late, a help that ended twice, a full log, halves and
+    pages, a half that a fault ended."""
     inputs = random_input(seed)
     assert compare(replay(inputs), twin(inputs)) == []
