@@ -107,7 +107,12 @@ def rows(trace: str, setup: dict[str, Any], scenarios: int) -> Iterator[dict[str
             workload = replace(workload, cluster=_without_draft_load(workload.cluster))
         if regime == SLOW_RESTORE:
             costs = workload.cluster.costs
-            slower = replace(costs, restore_ps=costs.restore_ps * 25)
+            transfers = replace(
+                costs.transfers,
+                remote_restore_ps=costs.transfers.remote_restore_ps * 25,
+                store_restore_ps=costs.transfers.store_restore_ps * 25,
+            )
+            slower = replace(costs, restore_ps=costs.restore_ps * 25, transfers=transfers)
             workload = replace(workload, cluster=replace(workload.cluster, costs=slower))
         pairing = Pairing(workload.cluster, workload.trace, ())
         full = choose_policy("lumen", settings, pairing, notices)
