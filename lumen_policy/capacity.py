@@ -15,6 +15,7 @@ from lumen_policy.digests import cache_root, content_digest, replay_code_digest
 from lumen_policy.errors import InputError
 from lumen_policy.policies.stop_and_restart import stop_and_restart
 from lumen_policy.replay.contract import PS_PER_S, IntArray, Status
+from lumen_policy.replay.own_rules import STANDARD
 from lumen_policy.trace.table import Trace
 
 __all__ = ["Capacity", "capacity", "middle_throughput"]
@@ -81,6 +82,7 @@ def _measured(cluster: Cluster, trace: Trace) -> Capacity:
         arrival_ps=np.zeros_like(inputs.arrival_ps),
         workers=1,
         snapshot_ps=np.zeros(0, dtype=np.int64),
+        own_rules=STANDARD,  # one worker leaves nothing to decide
     )
     output, cpu_s = replay_timed(queued)
     finished = output.last_ps[output.status == Status.FINISHED]

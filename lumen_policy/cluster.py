@@ -28,12 +28,14 @@ from lumen_policy.recovery_settings import DEFAULT_BUDGET_GB
 from lumen_policy.reload_times import reload_times
 from lumen_policy.replay.contract import PS_PER_S, IntArray, RecoveryRules, ReplayInput, Router, Scheduler
 from lumen_policy.replay.draws import SCENARIO, draw
+from lumen_policy.replay.own_rules import STANDARD, OwnRules, load_rules
 from lumen_policy.settings import Settings
 from lumen_policy.trace.table import Trace
 
 __all__ = ["NO_DRAFT", "Cluster", "resolve_cluster"]
 
 NO_DRAFT = "none"
+NO_RULES = "none"
 _LONGEST_REQUIRED_TOKENS = 32768
 _SNAPSHOT_PS = 5 * PS_PER_S
 _BYTES_PER_GB = 10**9
@@ -51,6 +53,7 @@ class Cluster:
         acceptance: of drafted tokens.
         fault_columns: detection and reload of faults.
         rules: how the cluster recovers, whatever the policy.
+        own_rules: functions from outside that stand in for decisions.
         measures: options with H resolved, common to every policy.
     """
 
@@ -63,6 +66,7 @@ class Cluster:
     acceptance: Acceptance
     fault_columns: FaultColumns
     rules: RecoveryRules
+    own_rules: OwnRules
     measures: MeasureOptions
 
     @property
@@ -125,6 +129,7 @@ class Cluster:
             expected_tokens=self.acceptance.expected_tokens(policy.k),
             seed=key,
             snapshot_ps=self.snapshot_ps(trace),
+            own_rules=self.own_rules,
         )
 
     def with_false_alarms(
@@ -169,6 +174,7 @@ class Cluster:
             },
             "reload": self.fault_columns.reload.describe(),
             "rules": describe_rules(stated, self.costs),
+            "own_rules": self.own_rules.describe(),
             "horizon_s": self.measures.horizon_s,
             "ttft_weight": stated.ttft_weight,
             "decode_weight": stated.decode_weight,
@@ -213,6 +219,7 @@ def resolve_cluster(settings: Settings, *, longest_tokens: int, notices: list[st
         acceptance=_acceptance(settings),
         fault_columns=columns,
         rules=recovery_rules(settings),
+        own_rules=STANDARD if settings.own_rules == NO_RULES else load_rules(settings.own_rules),
         measures=_measures(settings, columns),
     )
 

@@ -16,7 +16,7 @@ __all__ = ["cache_root", "code_digest", "content_digest", "library_versions", "r
 
 _PACKAGE = Path(__file__).resolve().parent
 _COST_MODELS = _PACKAGE.parent / "cost_models"
-_LIBRARIES = ("msgspec", "numba", "numpy", "polars", "scikit-optimize")
+_LIBRARIES = ("llvmlite", "msgspec", "numpy", "polars", "scikit-optimize")
 
 
 def content_digest(content: Any) -> str:
@@ -33,7 +33,7 @@ def code_digest() -> str:
 @cache
 def replay_code_digest() -> str:
     """SHA-256 over the sources that decide what a replay does."""
-    return _files_digest((_PACKAGE / "replay", _PACKAGE / "decide"), (".py",))
+    return _files_digest((_PACKAGE / "replay", _PACKAGE / "decide", _PACKAGE / "native"), (".py",))
 
 
 def _files_digest(folders: tuple[Path, ...], suffixes: tuple[str, ...]) -> str:

@@ -81,6 +81,10 @@ class Settings(RecoverySettings):
         choices=("jsq", "round_robin", "power_of_two", "least_kv"),
         reason="join the shortest queue, as LUMEN's gateway (arXiv 2606.17787)",
     )
+    own_rules: str = key_field(
+        "none", "text", "cluster", "Python file whose functions stand in for decisions of lumen_policy.decide, or none",
+        reason="the decisions of the papers",
+    )
     acceptance_start: float = key_field(
         0.4, "float", "cluster", "acceptance of a draft token in a request's first drafted pass",
         unit="probability", flag=False, at_least=0, at_most=1,

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cost_models.serving_costs import PAGE_TOKENS, ServingCosts
+from lumen_policy.replay.own_rules import STANDARD, OwnRules
 
 __all__ = [
     "FULL_SPEED_PPM",
@@ -245,6 +246,7 @@ class ReplayInput:
             passes.
         seed: uint64 key of every draw of this replay (user seed and scenario mixed).
         snapshot_ps: shape (g,), increasing: instants at which loads are recorded.
+        own_rules: functions from outside that stand in for decisions of the package.
     """
 
     arrival_ps: IntArray
@@ -264,6 +266,7 @@ class ReplayInput:
     expected_tokens: npt.NDArray[np.float64]
     seed: int
     snapshot_ps: IntArray
+    own_rules: OwnRules = STANDARD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

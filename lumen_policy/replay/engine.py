@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
 import numpy as np
-from numba import int64
 
-from cost_models.serving_costs import IterationCosts, ServingCosts
-from lumen_policy.errors import ReplayError
-from lumen_policy.replay.contract import (
-    FaultTable,
-    PolicyCodes,
-    ReplayInput,
-    ReplayOutput,
-    Status,
-)
+from lumen_policy.errors import InputError, ReplayError
+from lumen_policy.replay.contract import ReplayInput, ReplayOutput, Status
 from lumen_policy.replay.input_checks import check_input
-from lumen_policy.replay.kernel import faults, jit, loop, memory, outages, sending, snapshots
+from lumen_policy.replay.kernel import decisions, loop, program
 from lumen_policy.replay.kernel.state import (
     COUNTERS,
     DONE,
@@ -32,8 +23,11 @@ from lumen_policy.replay.kernel.state import (
     State,
     allocate,
 )
+from lumen_policy.replay.own_rules import STANDARD, OwnRules
 
 __all__ = ["prepare", "replay", "replay_timed"]
+
+Run = program.CompiledRun | program.PlainRun
 
 
 def replay(inputs: ReplayInput) -> ReplayOutput:
@@ -55,12 +49,12 @@ def replay(inputs: ReplayInput) -> ReplayOutput:
 def replay_timed(inputs: ReplayInput) -> tuple[ReplayOutput, float]:
     """``replay`` and the CPU seconds of the kernel alone."""
     check_input(inputs)
-    prepare()
+    prepare(inputs.own_rules)
     margin = inputs.workers * (2 * inputs.max_batch + 8)
     state = allocate(inputs, margin + 4 * len(inputs.arrival_ps) + 1024)
     started = time.thread_time()
     while True:
-        status = _drive(state, margin)
+        status = _drive(state, inputs.own_rules, margin)
         if status == loop.MORE_GAPS:
             state = state._replace(gaps=_enlarged(state.gaps, margin))
         elif status == loop.MORE_INTERRUPTIONS:
@@ -74,121 +68,50 @@ def replay_timed(inputs: ReplayInput) -> tuple[ReplayOutput, float]:
             return _output(inputs, state), cpu
 
 
-def _drive(state: State, margin: int) -> int:
-    """Run the kernel until it is done or needs room; what is rare is an entry of its own, cheaper to compile."""
-    table = memory.words(state)
-    address = memory.handle(state, table)
-    g = state.g[0]
+def prepare(rules: OwnRules = STANDARD) -> None:
+    """Load the kernel, compiling it first where no cached one lies; says so on stderr."""
+    if not program.interpreted():
+        program.compiled(rules)
+
+
+def _drive(state: State, rules: OwnRules, margin: int) -> int:
+    """Run the kernel until it is done or needs room."""
+    run = program.PlainRun(state, rules) if program.interpreted() else program.CompiledRun(state, rules)
+    status = _loop(run, margin)
+    wrong = run.close()
+    choice = int(state.g["wrong_choice"][0])
+    if choice:
+        wrong = f"{rules.path}: a rule chose a worker that is no candidate for {decisions.CHOICES[choice]}"
+    if wrong:
+        raise InputError(f"own_rules: {wrong}")
+    return status
+
+
+def _loop(run: Run, margin: int) -> int:
+    """What is rare is an entry of its own."""
     while True:
-        status = loop.run(address, margin)
-        t = g["now"]
+        status = run.call("run", margin)
+        t = run.look("now")
         if status == loop.RARE:
-            faults.strike(address, t)
-            if g["to_send"]:
-                sending.send_on(address, t)
-            while g["life_next"] == t:
-                outages.detect(address, t)
-                if g["to_send"]:
-                    sending.send_on(address, t)
-                outages.come_back(address, t)
-                if g["flushing"]:
-                    sending.send_on(address, t)
-                outages.drafts(address, t)
+            run.call("strike", t)
+            if run.look("to_send"):
+                run.call("send_on", t)
+            while run.look("life_next") == t:
+                run.call("detect", t)
+                if run.look("to_send"):
+                    run.call("send_on", t)
+                run.call("come_back", t)
+                if run.look("flushing"):
+                    run.call("send_on", t)
+                run.call("drafts", t)
         elif status == loop.REPORT:
-            snapshots.report(address, t)
+            run.call("report", t)
         elif status == loop.SNAPSHOT:
-            snapshots.snapshot(address, t)
+            run.call("snapshot", t)
         elif status == loop.REFUSED:
-            sending.send_on(address, t)
+            run.call("send_on", t)
         else:
             return int(status)
-
-
-def prepare() -> None:
-    """Load the kernel, compiling it first where no cached one of this version lies; says so on stderr."""
-    global _prepared  # noqa: PLW0603
-    if _prepared:
-        return
-    compiled = jit.is_compiled()
-    if not compiled:
-        print("lumen-tune: compiling the replay kernel (once, a minute or two) …", file=sys.stderr)
-    try:
-        _load_all()
-    except Exception:
-        if not compiled:
-            raise
-        print(f"lumen-tune: {jit.cache_directory()} is damaged: compiling again …", file=sys.stderr)
-        jit.forget()
-        _load_all()
-    _prepared = True
-
-
-def _load_all() -> None:
-    """Compile every entry, or load it."""
-    state = allocate(_SMALLEST, 16)
-    table = memory.words(state)
-    address = memory.handle(state, table)
-    loop.run(address, 8)
-    for entry in _RARE_ENTRIES:
-        if hasattr(entry, "compile"):
-            entry.compile((int64, int64))
-
-
-_RARE_ENTRIES: tuple[Any, ...] = (
-    faults.strike,
-    sending.send_on,
-    outages.detect,
-    outages.come_back,
-    outages.drafts,
-    snapshots.report,
-    snapshots.snapshot,
-)
-_prepared = False
-_NOTHING = np.zeros(0, np.int64)
-_SMALLEST = ReplayInput(
-    arrival_ps=np.zeros(1, np.int64),
-    prompt_tokens=np.ones(1, np.int64),
-    output_tokens=np.ones(1, np.int64),
-    workers=1,
-    costs=ServingCosts(
-        target=IterationCosts(
-            token_ps=np.ones(2, np.int64),
-            lm_head_ps=np.zeros(2, np.int64),
-            prefill_pair_ps=0,
-            decode_context_ps=0,
-            decode_sequence_ps=0,
-        ),
-        draft=None,
-        verify_context_ppm=0,
-        draft_round_trip_ps=0,
-        restore_ps=np.zeros(2, np.int64),
-        pool_pages=1,
-        draft_pool_pages=0,
-        page_bytes=1,
-    ),
-    token_budget=1,
-    max_batch=1,
-    min_prefill_tokens=0,
-    scheduler=0,
-    router=0,
-    faults=FaultTable.none(),
-    policy=PolicyCodes(
-        placement=0,
-        routing=0,
-        k=0,
-        token_weight=0,
-        request_weight=1,
-        theta=-1,
-        tau_tokens=0,
-        guard=False,
-        budget_pages=0,
-    ),
-    acceptance_threshold=np.zeros((1, 1), np.uint64),
-    expected_tokens=np.ones((1, 1)),
-    seed=0,
-    snapshot_ps=_NOTHING,
-)
-"""One token on one worker: enough to load the kernel."""
 
 
 def _enlarged(log: Any, extra: int) -> Any:

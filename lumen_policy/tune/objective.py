@@ -194,7 +194,9 @@ class Evaluator:
         self._pipes: list[Connection] = []
         self._processes: list[Any] = []
         if self._local is None:
-            _compile_here(plan, numbers[0])
+            from lumen_policy.replay.engine import prepare
+
+            prepare()  # compiled once, in this process, lest every new one does
             context = multiprocessing.get_context("spawn")
             with _ctrl_c_ignored():
                 for _ in range(min(jobs, len(numbers))):
@@ -260,14 +262,6 @@ class Evaluator:
         if failure is not None:
             raise failure
         return [answers[number] for number in numbers]
-
-
-def _compile_here(plan: ScenarioPlan, number: int) -> None:
-    """Compile the kernel once, in this process, lest every new one does."""
-    from lumen_policy.replay.kernel import jit
-
-    if not jit.is_compiled():
-        _Runner(plan).baseline(number, stop_and_restart())
 
 
 @contextmanager

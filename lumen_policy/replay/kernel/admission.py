@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from lumen_policy.replay.draws import RESTORE
+from lumen_policy.replay.kernel import decisions
 from lumen_policy.replay.kernel.checkpoints import follow, freeze, make_explicit, release_old
-from lumen_policy.replay.kernel.decisions import draw
 from lumen_policy.replay.kernel.decoding import join_decode, leave_decode, settle_decode_clock
-from lumen_policy.replay.kernel.jit import compile_plain
 from lumen_policy.replay.kernel.state import (
     COMPLETIONS,
     DECODE,
@@ -30,7 +29,6 @@ from lumen_policy.replay.kernel.structures import heap_remove, tree_update
 __all__ = ["admit", "end_restore", "plan_decodes", "take_pages"]
 
 
-@compile_plain
 def end_restore(s: Any, i: int, t: int) -> None:
     """The first restore on worker i's host link is complete."""
     g = s.g[0]
@@ -45,7 +43,7 @@ def end_restore(s: Any, i: int, t: int) -> None:
     tree_update(s.trees[RESTORES], s.by_worker[NEXT_RESTORE], i)
     q = s.requests[r]
     q.kv = 0
-    if draw(g.seed, RESTORE, r, q.interruptions) < g.restore_failure:
+    if decisions.draw(g.seed, RESTORE, r, q.interruptions) < g.restore_failure:
         g.failed_restores += 1
     else:
         q.kv = q.old_saved
@@ -64,7 +62,6 @@ def end_restore(s: Any, i: int, t: int) -> None:
     look(s, i)
 
 
-@compile_plain
 def _take_restored(s: Any, i: int) -> None:
     """Requests whose restore ended take their place: in decode if one token is left to compute, else in prefill."""
     g = s.g[0]
@@ -92,7 +89,6 @@ def _take_restored(s: Any, i: int) -> None:
     w.restored = 0
 
 
-@compile_plain
 def _begin_restore(s: Any, i: int, r: int, t: int) -> None:
     """Reserve the links that a restore needs."""
     g = s.g[0]
@@ -112,7 +108,6 @@ def _begin_restore(s: Any, i: int, r: int, t: int) -> None:
     q.state = RESTORING
 
 
-@compile_plain
 def admit(s: Any, i: int, t: int) -> None:
     """Admit from the head of worker i's queue while batch slots and pages allow."""
     g = s.g[0]
@@ -148,7 +143,6 @@ def admit(s: Any, i: int, t: int) -> None:
             w.prefilling += 1
 
 
-@compile_plain
 def _preempt_last(s: Any, i: int, t: int) -> None:
     """Send the last admitted request of worker i back to the front of its queue."""
     w = s.workers[i]
@@ -206,7 +200,6 @@ def _preempt_last(s: Any, i: int, t: int) -> None:
         w.tail = victim
 
 
-@compile_plain
 def take_pages(s: Any, i: int, drafts: int, t: int) -> None:
     """Decoding requests take their pages, one by one; verified ones room for their drafts."""
     g = s.g[0]
@@ -246,7 +239,6 @@ def take_pages(s: Any, i: int, drafts: int, t: int) -> None:
     w.run_pages_done = 1
 
 
-@compile_plain
 def plan_decodes(s: Any, i: int, t: int) -> None:
     """Make sure that the pages of the next plain decode iteration are there."""
     g = s.g[0]

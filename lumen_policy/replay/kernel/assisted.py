@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from lumen_policy.replay.draws import ACCEPTANCE
+from lumen_policy.replay.kernel import decisions
 from lumen_policy.replay.kernel.admission import plan_decodes, take_pages
 from lumen_policy.replay.kernel.checkpoints import follow, make_explicit, rejoin_regular
-from lumen_policy.replay.kernel.decisions import drafts_per_pass, draw, worth_drafting
-from lumen_policy.replay.kernel.jit import compile_plain
 from lumen_policy.replay.kernel.state import (
     COMPLETIONS,
     EXPLICIT,
@@ -30,7 +27,6 @@ __all__ = ["begin_assisted", "end_by_number", "finish_pass"]
 _MILLION = 1_000_000
 
 
-@compile_plain
 def _count_by_number(s: Any, i: int) -> None:
     """A pass adds a different number of tokens to each copy: record each by its own number."""
     w = s.workers[i]
@@ -41,7 +37,6 @@ def _count_by_number(s: Any, i: int) -> None:
             make_explicit(s, r)
 
 
-@compile_plain
 def end_by_number(s: Any, i: int) -> None:
     """The assist is over: copies that have caught up grow by count again."""
     w = s.workers[i]
@@ -52,7 +47,6 @@ def end_by_number(s: Any, i: int) -> None:
             j += 1
 
 
-@compile_plain
 def _keep_draft_kv(s: Any, i: int, count: int, t: int) -> None:
     """Draft KV of the sequences in admission order: drop what overflows, queue what fits on the drafter."""
     g = s.g[0]
@@ -84,7 +78,6 @@ def _keep_draft_kv(s: Any, i: int, count: int, t: int) -> None:
                 g.draft_busy_ps += cost
 
 
-@compile_plain
 def begin_assisted(s: Any, i: int, t: int) -> None:
     """Plan and start the next pass of a worker with a drafter and decoding requests."""
     g = s.g[0]
@@ -94,8 +87,8 @@ def begin_assisted(s: Any, i: int, t: int) -> None:
     count = w.decoding
     for j in range(count):
         r = s.batches[COMPLETIONS, i, j] & 0xFFFFFFFF
-        s.scratch[ORDERING, j] = (np.int64(s.requests[r].order) << 32) | r
-    sort_keys(s.scratch[ORDERING], count)
+        s.scratch[ORDERING, j] = (s.requests[r].order << 32) | r
+    sort_keys(s.scratch[ORDERING], 0, count)
     _keep_draft_kv(s, i, count, t)
 
     drafts = 0
@@ -173,7 +166,6 @@ def begin_assisted(s: Any, i: int, t: int) -> None:
         w.primed = primed
 
 
-@compile_plain
 def _take_turns(s: Any, i: int, count: int) -> bool:
     """Let the half of worker i whose turn it is not sit out; False if one half is empty and nobody does."""
     w = s.workers[i]
@@ -194,7 +186,6 @@ def _take_turns(s: Any, i: int, count: int) -> bool:
     return True
 
 
-@compile_plain
 def _planned_drafts(s: Any, i: int, count: int, verified: int) -> int:
     """Drafts of worker i's next pass, 0 if there is no room for one or the guard says no."""
     g = s.g[0]
@@ -211,7 +202,7 @@ def _planned_drafts(s: Any, i: int, count: int, verified: int) -> int:
             resting_context += q.offset + w.steps
     plain = count - verified - resting
     reserved = g.min_prefill if w.prefilling > 0 else 0
-    drafts = drafts_per_pass(g.k, plain, verified, g.token_budget, reserved)
+    drafts = min(decisions.drafts_per_pass(g.k, plain, verified, g.token_budget, reserved), g.k)
     if drafts < 1 or g.guard == 0:
         return drafts
     expected = float(plain)
@@ -237,13 +228,12 @@ def _planned_drafts(s: Any, i: int, count: int, verified: int) -> int:
         + g.context_ps * w.context
         + g.sequence_ps * count
     )
-    if worth_drafting(expected, pass_ps, count, plain_ps):
+    if decisions.worth_drafting(expected, pass_ps, count, plain_ps):
         return drafts
     w.vetoed = 1
     return 0
 
 
-@compile_plain
 def _draft_ps(s: Any, drafts: int, sequences: int, context: int) -> int:
     """``drafts`` decode steps of the draft model over ``sequences`` with ``context`` tokens at the first."""
     g = s.g[0]
@@ -257,7 +247,6 @@ def _draft_ps(s: Any, drafts: int, sequences: int, context: int) -> int:
     )
 
 
-@compile_plain
 def _accept(s: Any, r: int, delivered: int, drafts: int) -> int:
     """Tokens that a verified request delivers: accepted drafts and one more, cut at its length."""
     g = s.g[0]
@@ -267,7 +256,8 @@ def _accept(s: Any, r: int, delivered: int, drafts: int) -> int:
     positions = s.threshold.shape[1]
     while (
         accepted < drafts
-        and draw(g.seed, ACCEPTANCE, r, delivered + accepted) < s.threshold[row, min(accepted, positions - 1)]
+        and decisions.draw(g.seed, ACCEPTANCE, r, delivered + accepted)
+        < s.threshold[row, min(accepted, positions - 1)]
     ):
         accepted += 1
     tokens = min(accepted + 1, q.output - delivered)
@@ -279,7 +269,6 @@ def _accept(s: Any, r: int, delivered: int, drafts: int) -> int:
     return tokens
 
 
-@compile_plain
 def finish_pass(s: Any, i: int, t: int) -> None:
     """Book a drafted pass: verified sequences deliver their accepted drafts and one token more."""
     g = s.g[0]
@@ -322,7 +311,7 @@ def finish_pass(s: Any, i: int, t: int) -> None:
             w.page_phase[(1 - q.offset) & 15] -= 1
             q.offset += tokens - 1
             w.page_phase[(1 - q.offset) & 15] += 1
-            s.batches[COMPLETIONS, i, j] = key - (np.int64(tokens - 1) << 32)
+            s.batches[COMPLETIONS, i, j] = key - ((tokens - 1) << 32)
             s.by_worker[KV_TOKENS, i] += max(0, tokens - 1)
     if plain > 0:
         push_gap(s, t, w.run_first + stall, 0, 1, plain)

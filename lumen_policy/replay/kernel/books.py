@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
+from lumen_policy.native import inline
 from lumen_policy.replay.kernel.state import ALIVE, DONE, EXPLICIT_AT, FREE, HELD, HOT_HOLDER, OPEN, PARTIAL
 
 __all__ = ["give_back", "integrate", "refresh_hot", "skip_done"]
 
 
-@compile_inline
+@inline
 def integrate(g: Any, change: int, t: int) -> None:
     """Add change·(-t) to the integral, split so that nothing overflows."""
     g.integral_high -= change * (t >> 31)
     g.integral_low -= change * (t & 0x7FFFFFFF)
 
 
-@compile_inline
+@inline
 def refresh_hot(s: Any, holder: int) -> None:
     """Recompute whether an EXPLICIT copy at the holder could grow."""
     g = s.g[0]
@@ -32,7 +32,7 @@ def refresh_hot(s: Any, holder: int) -> None:
     s.by_worker[HOT_HOLDER, holder] = hot
 
 
-@compile_inline
+@inline
 def give_back(s: Any, holder: int, tokens: int, t: int) -> None:
     """Free a copy's pages, unless its holder's books are closed."""
     g = s.g[0]
@@ -45,7 +45,6 @@ def give_back(s: Any, holder: int, tokens: int, t: int) -> None:
             refresh_hot(s, holder)
 
 
-@compile_plain
 def skip_done(s: Any) -> None:
     """Move on to the oldest request that is not done."""
     g = s.g[0]

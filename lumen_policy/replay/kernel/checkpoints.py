@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from lumen_policy.native import inline
 from lumen_policy.replay.kernel.books import give_back, integrate, refresh_hot
-from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
 from lumen_policy.replay.kernel.links import follow_links
 from lumen_policy.replay.kernel.slots import drop_slots, open_slot, take_old_slot
 from lumen_policy.replay.kernel.state import (
@@ -55,7 +53,7 @@ __all__ = [
 ]
 
 
-@compile_inline
+@inline
 def arrived_tokens(s: Any, q: Any) -> int:
     """Tokens of a request's copy, as far as the accounting has come."""
     if q.growth == REGULAR:
@@ -63,7 +61,7 @@ def arrived_tokens(s: Any, q: Any) -> int:
     return q.arrived
 
 
-@compile_inline
+@inline
 def _register(s: Any, r: int) -> None:
     """A caught-up copy starts to grow with every decode iteration of its server."""
     q = s.requests[r]
@@ -80,7 +78,7 @@ def _register(s: Any, r: int) -> None:
     q.growth = REGULAR
 
 
-@compile_inline
+@inline
 def _unregister(s: Any, q: Any) -> None:
     """Stop counting a REGULAR copy; its number is written down."""
     w = s.workers[q.server]
@@ -97,12 +95,12 @@ def _unregister(s: Any, q: Any) -> None:
     q.growth = STATIC
 
 
-@compile_inline
+@inline
 def _is_partial(q: Any) -> int:
     return 1 if q.arrived & 15 != 0 else 0
 
 
-def _make_explicit(s: Any, r: int) -> None:
+def make_explicit(s: Any, r: int) -> None:
     """Let a copy grow by its own number from its server's next decode iteration on."""
     q = s.requests[r]
     if q.growth == EXPLICIT or q.holder < 0 or s.by_worker[ALIVE, q.holder] == 0:
@@ -117,10 +115,6 @@ def _make_explicit(s: Any, r: int) -> None:
     s.by_worker[PARTIAL, q.holder] += _is_partial(q)
     q.growth = EXPLICIT
     refresh_hot(s, q.holder)
-
-
-make_explicit = compile_plain(_make_explicit)
-_make_explicit_here = compile_inline(_make_explicit)  # in the path of every transfer
 
 
 def _leave_explicit(s: Any, r: int) -> None:
@@ -138,32 +132,25 @@ def _leave_explicit(s: Any, r: int) -> None:
     refresh_hot(s, q.holder)
 
 
-_leave_explicit_there = compile_plain(_leave_explicit)
-_leave_explicit_here = compile_inline(_leave_explicit)
-
-
-@compile_plain
 def rejoin_regular(s: Any, r: int) -> bool:
     """Let an EXPLICIT copy that has caught up grow by count again; False if it has not."""
     q = s.requests[r]
     if q.arrived != q.offset + s.workers[q.server].sync_steps - 1:
         return False
-    _leave_explicit_there(s, r)
+    _leave_explicit(s, r)
     _register(s, r)
     return True
 
 
-@compile_plain
 def freeze(s: Any, r: int) -> None:
     """The copy stops growing and keeps what has arrived."""
     q = s.requests[r]
     if q.growth == REGULAR:
         _unregister(s, q)
     elif q.growth == EXPLICIT:
-        _leave_explicit_there(s, r)
+        _leave_explicit(s, r)
 
 
-@compile_plain
 def release(s: Any, r: int, kept: int, t: int) -> None:
     """Drop a request's copies but the one at ``kept`` (-1: none), which becomes its old copy.
 
@@ -182,7 +169,6 @@ def release(s: Any, r: int, kept: int, t: int) -> None:
     q.holder = -1
 
 
-@compile_plain
 def release_old(s: Any, r: int, t: int) -> None:
     """Drop the copy a request was to be restored from."""
     q = s.requests[r]
@@ -192,7 +178,6 @@ def release_old(s: Any, r: int, t: int) -> None:
         q.old_arrived = 0
 
 
-@compile_plain
 def take_old_copy(s: Any, r: int) -> None:
     """An interrupted request that had not restored yet: its old copy is its copy again, the new one held nothing."""
     q = s.requests[r]
@@ -208,7 +193,6 @@ def take_old_copy(s: Any, r: int) -> None:
     q.old_arrived = 0
 
 
-@compile_plain
 def open_copy(s: Any, r: int, which: int, holder: int, t: int) -> None:
     """A request has a holder from now on, and nothing there yet."""
     if s.g[0].slotted != 0:
@@ -220,7 +204,6 @@ def open_copy(s: Any, r: int, which: int, holder: int, t: int) -> None:
     q.arrived = 0
 
 
-@compile_plain
 def _advance(s: Any, t: int) -> bool:
     """Follow the iterations that end at or before t, one after the other.
 
@@ -277,7 +260,7 @@ def _advance(s: Any, t: int) -> bool:
         w.sync_duration += w.sync_growth
 
 
-@compile_inline
+@inline
 def _transfer(s: Any, r: int, t: int) -> None:
     """Grow one copy to what exists, as far as the holder's pages go."""
     g = s.g[0]
@@ -318,11 +301,11 @@ def _transfer(s: Any, r: int, t: int) -> None:
         if q.arrived == existing and w.by_number == 0:
             waits = False
             if q.growth == EXPLICIT:
-                _leave_explicit_here(s, r)
+                _leave_explicit(s, r)
             _register(s, r)
     if waits and q.growth != EXPLICIT:
         refused = q.growth == REGULAR
-        _make_explicit_here(s, r)
+        make_explicit(s, r)
         if refused:
             s.by_worker[PARTIAL, holder] -= _is_partial(q)
             q.arrived -= 1
@@ -333,7 +316,6 @@ def _transfer(s: Any, r: int, t: int) -> None:
             g.arrived_tokens -= 1
 
 
-@compile_plain
 def _take_instant(s: Any, now: int, specials: int) -> None:
     """Follow one instant transfer by transfer; ``specials`` first transfers after a prefill belong to it."""
     g = s.g[0]
@@ -353,7 +335,7 @@ def _take_instant(s: Any, now: int, specials: int) -> None:
                     s.by_worker[HELD, h] += s.copies[i, TOTAL, h]
                 r = w.phase_head[w.sync_steps & 15]
                 while r >= 0:
-                    s.scratch[CANDIDATES, count] = (np.int64(s.requests[r].holder) << 32) | r
+                    s.scratch[CANDIDATES, count] = (s.requests[r].holder << 32) | r
                     count += 1
                     r = s.requests[r].phase_next
             for j in range(w.explicit):
@@ -361,7 +343,7 @@ def _take_instant(s: Any, now: int, specials: int) -> None:
                 if s.requests[r].rested != 0:
                     s.requests[r].rested = 0
                     continue
-                s.scratch[CANDIDATES, count] = (np.int64(s.requests[r].holder) << 32) | r
+                s.scratch[CANDIDATES, count] = (s.requests[r].holder << 32) | r
                 count += 1
             w.sync_steps += 1
             s.by_worker[KV_TOKENS, i] += w.sync_decodes
@@ -372,16 +354,15 @@ def _take_instant(s: Any, now: int, specials: int) -> None:
     g.sync_min = s.by_worker[SYNC_NEXT, s.trees[SYNCS, 1]]
     for j in range(specials):
         r = s.scratch[SPECIALS, j]
-        s.scratch[CANDIDATES, count] = (np.int64(s.requests[r].holder) << 32) | r
+        s.scratch[CANDIDATES, count] = (s.requests[r].holder << 32) | r
         count += 1
-    sort_keys(s.scratch[CANDIDATES], count)
+    sort_keys(s.scratch[CANDIDATES], 0, count)
     for h in range(g.workers):
         s.by_worker[PAGES, h] = s.by_worker[FREE, h]
     for j in range(count):
         _transfer(s, s.scratch[CANDIDATES, j] & 0xFFFFFFFF, now)
 
 
-@compile_plain
 def _catch_up(s: Any, t: int) -> None:
     g = s.g[0]
     if g.slotted != 0:
@@ -391,14 +372,13 @@ def _catch_up(s: Any, t: int) -> None:
         _take_instant(s, g.sync_min, 0)
 
 
-@compile_inline
+@inline
 def follow(s: Any, t: int) -> None:
     """Bring the accounting up to and including instant t."""
     if s.g[0].sync_min <= t or s.g[0].link_next <= t:
         _catch_up(s, t)
 
 
-@compile_plain
 def settle(s: Any, t: int) -> None:
     """The transfers of instant t, those of prefill among them."""
     g = s.g[0]

@@ -1,4 +1,7 @@
-"""The decision functions, compiled: the same code that the twin and a gateway call."""
+"""The decisions the kernel takes, by name: those of ``lumen_policy.decide``, which the twin and a gateway call too.
+
+The kernel always asks ``decisions.name(…)``, so a rule from outside can stand in for any of them (``replay.rules``).
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from lumen_policy.decide import assist, placement, routing
-from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
+from lumen_policy.decide.assist import choose_target, drafts_per_pass, worth_drafting
+from lumen_policy.decide.placement import choose_holder, kv_load, next_on_ring
+from lumen_policy.decide.routing import (
+    least_kv,
+    least_loaded,
+    power_of_two,
+    prefer_holder,
+    round_robin,
+    shortest_queue,
+)
+from lumen_policy.native import inline
 
 __all__ = [
+    "CHOICES",
+    "HOLDER",
+    "ROUTE",
+    "TARGET",
     "choose_holder",
     "choose_target",
     "drafts_per_pass",
@@ -22,21 +38,9 @@ __all__ = [
     "prefer_holder",
     "round_robin",
     "shortest_queue",
+    "taken",
     "worth_drafting",
 ]
-
-kv_load = compile_inline(placement.kv_load)
-choose_holder = compile_plain(placement.choose_holder)
-next_on_ring = compile_plain(placement.next_on_ring)
-shortest_queue = compile_plain(routing.shortest_queue)
-least_kv = compile_plain(routing.least_kv)
-round_robin = compile_plain(routing.round_robin)
-power_of_two = compile_plain(routing.power_of_two)
-prefer_holder = compile_inline(routing.prefer_holder)
-least_loaded = compile_plain(routing.least_loaded)
-choose_target = compile_plain(assist.choose_target)
-drafts_per_pass = compile_inline(assist.drafts_per_pass)
-worth_drafting = compile_inline(assist.worth_drafting)
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -44,7 +48,21 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
 
 
-@compile_inline
+HOLDER, ROUTE, TARGET = 1, 2, 3
+"""What was chosen wrong, in ``GLOBAL.wrong_choice``."""
+CHOICES = ("", "a holder", "a request", "a drafter")
+
+
+@inline
+def taken(g: Any, live: Any, choice: int, what: int) -> int:
+    """A choice of a worker, or -1: one from outside may name a worker that is no candidate, which is noted, and -1."""
+    if choice == -1 or (choice >= 0 and choice < g.workers and live[choice] != 0):
+        return choice
+    g.wrong_choice = what
+    return -1
+
+
+@inline
 def _mix(z: Any) -> Any:
     z = z + _GOLDEN
     z = (z ^ (z >> _S30)) * _FIRST
@@ -52,7 +70,7 @@ def _mix(z: Any) -> Any:
     return z ^ (z >> _S31)
 
 
-@compile_inline
+@inline
 def draw(seed: Any, purpose: int, a: int, b: int) -> Any:
     """``lumen_policy.replay.draws.draw`` in 64-bit registers."""
     return _mix(_mix(_mix(seed ^ np.uint64(purpose)) ^ np.uint64(a)) ^ np.uint64(b))

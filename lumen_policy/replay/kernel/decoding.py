@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lumen_policy.replay.kernel.jit import compile_inline
+from lumen_policy.native import inline
 from lumen_policy.replay.kernel.state import (
     COMPLETIONS,
     DECODE,
@@ -18,7 +18,7 @@ from lumen_policy.replay.kernel.structures import heap_push
 __all__ = ["join_decode", "leave_decode", "opened_pages", "settle_decode_clock"]
 
 
-@compile_inline
+@inline
 def join_decode(s: Any, i: int, r: int) -> None:
     w = s.workers[i]
     q = s.requests[r]
@@ -34,7 +34,7 @@ def join_decode(s: Any, i: int, r: int) -> None:
     w.page_phase[(1 - q.offset) & 15] += 1
 
 
-@compile_inline
+@inline
 def settle_decode_clock(s: Any, i: int, r: int) -> None:
     """Write down what a decoding request has delivered and when it last did."""
     w = s.workers[i]
@@ -50,7 +50,7 @@ def settle_decode_clock(s: Any, i: int, r: int) -> None:
         q.last = w.last_decode_end
 
 
-@compile_inline
+@inline
 def leave_decode(s: Any, i: int, r: int) -> int:
     """Take a request out of the decode sums (its heap entry is the caller's); returns the pages it held."""
     w = s.workers[i]
@@ -63,7 +63,7 @@ def leave_decode(s: Any, i: int, r: int) -> int:
     return max(q.held_pages, (context + 14) >> 4)
 
 
-@compile_inline
+@inline
 def opened_pages(s: Any, i: int, count: int) -> int:
     """Pages that the decoding requests of worker i open in its next ``count`` steps."""
     w = s.workers[i]

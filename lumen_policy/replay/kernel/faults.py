@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from lumen_policy.native import inline
 from lumen_policy.replay.contract import NONE, FaultKind, Interruption
 from lumen_policy.replay.kernel.books import skip_done
 from lumen_policy.replay.kernel.checkpoints import arrived_tokens, follow, freeze, take_old_copy
 from lumen_policy.replay.kernel.decoding import settle_decode_clock
 from lumen_policy.replay.kernel.gateway import believed_dead
 from lumen_policy.replay.kernel.holders import close_books, forget_holder, reopen
-from lumen_policy.replay.kernel.jit import compile_cached, compile_inline, compile_plain
-from lumen_policy.replay.kernel.memory import as_state
 from lumen_policy.replay.kernel.reload import end_assist, next_life, start_reload
 from lumen_policy.replay.kernel.state import (
     ALIVE,
@@ -72,7 +71,6 @@ _FALLEN, _FELL_SILENT, _MOVING = 1, 2, 3
 """Worker.marked at an instant of faults."""
 
 
-@compile_plain
 def saved_tokens(s: Any, r: int, existing: int) -> int:
     """How many of them a holder that is alive could restore."""
     g = s.g[0]
@@ -88,7 +86,6 @@ def saved_tokens(s: Any, r: int, existing: int) -> int:
     return min(saved, existing)
 
 
-@compile_plain
 def _book_leap(s: Any, i: int, t: int) -> bool:
     """Book the iterations of a leap that ended by t; True if one is under way."""
     w = s.workers[i]
@@ -105,7 +102,6 @@ def _book_leap(s: Any, i: int, t: int) -> bool:
     return done < count
 
 
-@compile_plain
 def _hold_links(s: Any, i: int) -> None:
     """Nothing that was due at worker i comes on its own."""
     s.by_worker[NEXT_END, i] = FAR
@@ -118,7 +114,6 @@ def _hold_links(s: Any, i: int) -> None:
     s.workers[i].sync_steps = s.workers[i].steps
 
 
-@compile_plain
 def stop_run(s: Any, i: int, t: int) -> None:
     """The iteration in flight is lost; those that ended by t are booked."""
     w = s.workers[i]
@@ -132,7 +127,6 @@ def stop_run(s: Any, i: int, t: int) -> None:
     _hold_links(s, i)
 
 
-@compile_plain
 def _pause(s: Any, i: int, t: int) -> None:
     """The iteration in flight stands still; those that ended by t are booked."""
     w = s.workers[i]
@@ -141,7 +135,6 @@ def _pause(s: Any, i: int, t: int) -> None:
     _hold_links(s, i)
 
 
-@compile_plain
 def resume(s: Any, i: int, t: int) -> None:
     """Worker i goes on where it stood still."""
     g = s.g[0]
@@ -180,7 +173,6 @@ def resume(s: Any, i: int, t: int) -> None:
         r = s.requests[r].link
 
 
-@compile_plain
 def strand(s: Any, r: int) -> None:
     """A request of a worker that has just gone down waits there until the gateway notices."""
     q = s.requests[r]
@@ -199,13 +191,13 @@ def strand(s: Any, r: int) -> None:
     q.state = STRANDED
 
 
-@compile_inline
+@inline
 def _batch(w: Any) -> int:
     """How many requests a worker has in its batch."""
     return w.decoding + w.prefilling + w.restoring
 
 
-@compile_inline
+@inline
 def _in_batch(s: Any, i: int, j: int) -> int:
     """Request number j of the batch of worker i."""
     w = s.workers[i]
@@ -216,7 +208,6 @@ def _in_batch(s: Any, i: int, j: int) -> int:
     return s.batches[RESTORINGS, i, j - w.decoding - w.prefilling]
 
 
-@compile_plain
 def empty(s: Any, i: int) -> None:
     """Worker i has lost everything."""
     w = s.workers[i]
@@ -237,7 +228,6 @@ def empty(s: Any, i: int) -> None:
         w.page_phase[phase] = 0
 
 
-@compile_plain
 def _open_outage(s: Any, i: int, f: int, t: int) -> None:
     g = s.g[0]
     w = s.workers[i]
@@ -255,7 +245,6 @@ def _open_outage(s: Any, i: int, f: int, t: int) -> None:
     record.rejoin = -1
 
 
-@compile_plain
 def _crash(s: Any, i: int, f: int, t: int) -> None:
     w = s.workers[i]
     keeps = s.faults[FAULT_KEEPS, f]
@@ -283,7 +272,6 @@ def _crash(s: Any, i: int, f: int, t: int) -> None:
         start_reload(s, i, t)
 
 
-@compile_plain
 def _fall_silent(s: Any, i: int, f: int, t: int) -> None:
     w = s.workers[i]
     length = s.faults[FAULT_LENGTH, f]
@@ -301,7 +289,6 @@ def _fall_silent(s: Any, i: int, f: int, t: int) -> None:
     w.marked = _FELL_SILENT
 
 
-@compile_plain
 def _drain(s: Any, i: int, f: int, t: int) -> None:
     w = s.workers[i]
     _open_outage(s, i, f, t)
@@ -315,7 +302,6 @@ def _drain(s: Any, i: int, f: int, t: int) -> None:
         w.marked = _MOVING
 
 
-@compile_plain
 def interrupt(s: Any, r: int, crash_at: int) -> None:
     """Log the interruption of a stranded request; with ``regenerate`` it starts over."""
     g = s.g[0]
@@ -338,7 +324,6 @@ def interrupt(s: Any, r: int, crash_at: int) -> None:
         q.seen = 0
 
 
-@compile_plain
 def _migrate(s: Any, t: int) -> None:
     """Workers marked as moving send their requests on, all in order of arrival."""
     g = s.g[0]
@@ -366,7 +351,6 @@ def _migrate(s: Any, t: int) -> None:
             g.to_send += 1
 
 
-@compile_plain
 def _stop(s: Any, i: int, t: int) -> None:
     """A drained worker stops; what it holds is lost."""
     w = s.workers[i]
@@ -383,13 +367,11 @@ def _stop(s: Any, i: int, t: int) -> None:
     start_reload(s, i, t + s.faults[FAULT_LENGTH, w.fault])
 
 
-@compile_cached
-def strike(address: Any, t: int) -> None:
+def strike(s: Any, t: int) -> None:
     """All faults of instant t, then the stops of drained workers.
 
     Requests of migrations are left to be sent (``sending.send_on``).
     """
-    s = as_state(address)
     g = s.g[0]
     if g.tracking != 0:
         follow(s, t)
@@ -425,7 +407,6 @@ def strike(address: Any, t: int) -> None:
     next_life(s)
 
 
-@compile_plain
 def _clear_away(s: Any, t: int) -> None:
     """What the faults of this instant leave behind: coverage, lost batches, closed books, migrated requests."""
     g = s.g[0]

@@ -6,20 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from lumen_policy.native import inline
 from lumen_policy.replay.contract import Interruption, Placement, Router
 from lumen_policy.replay.draws import ROUTER
+from lumen_policy.replay.kernel import decisions
 from lumen_policy.replay.kernel.checkpoints import follow, make_explicit, open_copy
-from lumen_policy.replay.kernel.decisions import (
-    choose_holder,
-    draw,
-    least_kv,
-    next_on_ring,
-    power_of_two,
-    round_robin,
-    shortest_queue,
-)
 from lumen_policy.replay.kernel.holders import forget_holder, reopen
-from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
 from lumen_policy.replay.kernel.slots import move_slot
 from lumen_policy.replay.kernel.state import (
     ALIVE,
@@ -71,7 +63,6 @@ _SENT_AFTER_CRASH = int(Interruption.SENT_AFTER_CRASH)
 _HALF = np.uint64(32)
 
 
-@compile_plain
 def _with_slow_starts(s: Any, t: int) -> int:
     """The row of Q with what slow starts add."""
     g = s.g[0]
@@ -85,18 +76,17 @@ def _with_slow_starts(s: Any, t: int) -> int:
     return QUEUE_SEEN
 
 
-@compile_inline
+@inline
 def queue_row(s: Any, t: int) -> int:
     """The row of by_worker that decisions take as Q."""
     return QUEUE if t >= s.g[0].ramp_until else _with_slow_starts(s, t)
 
 
-@compile_inline
+@inline
 def held_row(g: Any) -> int:
     return HELD_SEEN if g.report_ps > 0 else HELD
 
 
-@compile_plain
 def _mask(s: Any, i: int, first: int) -> int:
     """The row of LIVE less what the rules exclude for a request at worker i with its first holder, or -1."""
     g = s.g[0]
@@ -111,7 +101,6 @@ def _mask(s: Any, i: int, first: int) -> int:
     return MASK
 
 
-@compile_plain
 def _choose(s: Any, i: int, first: int, tokens: int, t: int) -> int:
     """A holder for a request of so many tokens at worker i; ``first`` is its first holder, or -1."""
     g = s.g[0]
@@ -119,9 +108,10 @@ def _choose(s: Any, i: int, first: int, tokens: int, t: int) -> int:
     if first >= 0 or g.anti_affinity != 0:
         live = _mask(s, i, first)
     if g.placement == _RING:
-        return next_on_ring(i, s.by_worker[live])
+        choice = decisions.next_on_ring(i, s.by_worker[live])
+        return decisions.taken(g, s.by_worker[live], choice, decisions.HOLDER)
     follow(s, t)
-    return choose_holder(
+    choice = decisions.choose_holder(
         i,
         0 if g.eviction != 0 else (tokens + 15) >> 4,
         s.by_worker[live],
@@ -131,16 +121,19 @@ def _choose(s: Any, i: int, first: int, tokens: int, t: int) -> int:
         g.token_weight,
         g.request_weight,
     )
+    if choice == i:
+        g.wrong_choice = decisions.HOLDER
+        return -1
+    return decisions.taken(g, s.by_worker[live], choice, decisions.HOLDER)
 
 
-@compile_plain
 def choose_copies(s: Any, r: int, i: int, tokens: int, t: int) -> None:
     """Choose the holders that a request at worker i lacks."""
     g = s.g[0]
     q = s.requests[r]
     if g.placement == _OFF:
         return
-    first = np.int64(q.holder if g.slotted == 0 else s.slots[r * g.replicas].holder)
+    first = q.holder if g.slotted == 0 else s.slots[r * g.replicas].holder
     if first < 0:
         first = g.workers if g.placement == _STORE else _choose(s, i, -1, tokens, t)
         if first >= 0:
@@ -152,7 +145,6 @@ def choose_copies(s: Any, r: int, i: int, tokens: int, t: int) -> None:
             open_copy(s, r, 1, second, t)
 
 
-@compile_plain
 def _put_in_front(s: Any, r: int, i: int, t: int) -> None:
     """To the front of the queue, behind those put there at this instant."""
     w = s.workers[i]
@@ -169,7 +161,6 @@ def _put_in_front(s: Any, r: int, i: int, t: int) -> None:
     w.front_last = r
 
 
-@compile_plain
 def dispatch(s: Any, r: int, i: int, t: int) -> None:
     """Hand a request to worker i: raise Q, choose its holder, append it to the worker's queue."""
     g = s.g[0]
@@ -209,7 +200,7 @@ def dispatch(s: Any, r: int, i: int, t: int) -> None:
         look(s, i)
 
 
-@compile_inline
+@inline
 def wait_at_gateway(s: Any, r: int) -> None:
     """No worker is believed live: the request waits at the gateway."""
     g = s.g[0]
@@ -224,29 +215,29 @@ def wait_at_gateway(s: Any, r: int) -> None:
     g.gateway_tail = r
 
 
-@compile_plain
 def route_once(s: Any, r: int, t: int) -> int:
     """The router's choice for a new request; -1 if no worker is believed live."""
     g = s.g[0]
+    live = s.by_worker[LIVE]
     if g.router == _JSQ:
-        return shortest_queue(s.by_worker[LIVE], s.by_worker[queue_row(s, t)])
-    if g.router == _ROBIN:
-        i = round_robin(s.by_worker[LIVE], g.last_robin)
-        if i >= 0:
-            g.last_robin = i
-        return i
-    if g.router == _TWO:
-        return power_of_two(
-            s.by_worker[LIVE],
+        choice = decisions.shortest_queue(live, s.by_worker[queue_row(s, t)])
+    elif g.router == _ROBIN:
+        choice = decisions.round_robin(live, g.last_robin)
+        if choice >= 0:
+            g.last_robin = choice
+    elif g.router == _TWO:
+        choice = decisions.power_of_two(
+            live,
             s.by_worker[queue_row(s, t)],
-            np.int64(draw(g.seed, ROUTER, r, 0) >> _HALF),
-            np.int64(draw(g.seed, ROUTER, r, 1) >> _HALF),
+            np.int64(decisions.draw(g.seed, ROUTER, r, 0) >> _HALF),
+            np.int64(decisions.draw(g.seed, ROUTER, r, 1) >> _HALF),
         )
-    follow(s, t)
-    return least_kv(s.by_worker[LIVE], s.by_worker[KV_SEEN if g.report_ps > 0 else KV_TOKENS])
+    else:
+        follow(s, t)
+        choice = decisions.least_kv(live, s.by_worker[KV_SEEN if g.report_ps > 0 else KV_TOKENS])
+    return decisions.taken(g, live, choice, decisions.ROUTE)
 
 
-@compile_plain
 def believed_dead(s: Any, i: int, t: int) -> None:
     """The gateway no longer believes in worker i: its books open, what it held is forgotten unless it was kept."""
     w = s.workers[i]
@@ -259,7 +250,6 @@ def believed_dead(s: Any, i: int, t: int) -> None:
     see_books(s, i)
 
 
-@compile_plain
 def see_books(s: Any, i: int) -> None:
     """Worker i has nobody's requests, and the gateway knows what it holds."""
     s.by_worker[HELD_SEEN, i] = s.by_worker[HELD, i]
@@ -267,7 +257,6 @@ def see_books(s: Any, i: int) -> None:
     s.by_worker[KV_SEEN, i] = 0
 
 
-@compile_plain
 def lose_nothing(s: Any) -> None:
     """No request has lost a copy yet."""
     g = s.g[0]
@@ -277,7 +266,6 @@ def lose_nothing(s: Any) -> None:
         s.requests[r].lost = 0
 
 
-@compile_plain
 def replicate_again(s: Any, t: int) -> None:
     """Requests that have lost a copy and have a server that is not marked get another."""
     g = s.g[0]
@@ -298,7 +286,6 @@ def replicate_again(s: Any, t: int) -> None:
             make_explicit(s, r)
 
 
-@compile_plain
 def arrive(s: Any, r: int, t: int) -> None:
     """A request reaches the gateway; one whose worker refuses it is left to ``sending.send_on``."""
     q = s.requests[r]

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from lumen_policy.replay.kernel.books import integrate, refresh_hot
 from lumen_policy.replay.kernel.checkpoints import freeze, make_explicit, release_old
-from lumen_policy.replay.kernel.jit import compile_plain
 from lumen_policy.replay.kernel.slots import forget_slot, lose_transfers
 from lumen_policy.replay.kernel.state import (
     ALIVE,
@@ -33,7 +30,6 @@ from lumen_policy.replay.kernel.structures import tree_update
 __all__ = ["close_books", "forget_holder", "grow_on", "reopen"]
 
 
-@compile_plain
 def forget_holder(s: Any, i: int) -> None:
     """No request has a copy at worker i any more (its books are the caller's)."""
     g = s.g[0]
@@ -57,7 +53,6 @@ def forget_holder(s: Any, i: int) -> None:
             q.old_arrived = 0
 
 
-@compile_plain
 def reopen(s: Any, i: int, kept: bool, t: int) -> None:
     """Open the books of worker i: it holds what its requests still have there, nothing unless it ``kept`` them."""
     g = s.g[0]
@@ -87,11 +82,10 @@ def reopen(s: Any, i: int, kept: bool, t: int) -> None:
     refresh_hot(s, i)
 
 
-@compile_plain
 def _stop_restore(s: Any, r: int, t: int) -> None:
     """A restore under way does not come to its end: the request recomputes, from the next boundary on."""
     q = s.requests[r]
-    i = np.int64(q.server)
+    i = q.server
     w = s.workers[i]
     kept = 0
     for j in range(w.restoring):
@@ -111,7 +105,6 @@ def _stop_restore(s: Any, r: int, t: int) -> None:
     w.restored += 1
 
 
-@compile_plain
 def close_books(s: Any, i: int, t: int) -> None:
     """Worker i crashed, fell silent or stopped: nothing arrives there, and restores from it elsewhere fail."""
     g = s.g[0]
@@ -133,7 +126,6 @@ def close_books(s: Any, i: int, t: int) -> None:
     s.workers[i].nic_free = 0
 
 
-@compile_plain
 def grow_on(s: Any, i: int, kept: bool) -> None:
     """Worker i is back; the copies it ``kept`` grow again."""
     g = s.g[0]

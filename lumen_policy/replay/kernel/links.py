@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from lumen_policy.native import inline
 from lumen_policy.replay.contract import EvictionOrder
 from lumen_policy.replay.kernel.books import integrate
-from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
 from lumen_policy.replay.kernel.slots import append, cut_off, forget_slot, retime
 from lumen_policy.replay.kernel.state import (
     ALIVE,
@@ -45,12 +43,11 @@ _LEAST_RECENT, _SHORTEST = int(EvictionOrder.LEAST_RECENT), int(EvictionOrder.SH
 _LOW = 0xFFFFFFFF
 
 
-@compile_plain
 def _send(s: Any, c: int, existing: int, count: int) -> int:
     """Let a copy send what it lacks; returns the number of candidates with it."""
     g = s.g[0]
     slot = s.slots[c]
-    holder = np.int64(slot.holder)
+    holder = slot.holder
     if holder < 0 or slot.place != NOWHERE or s.by_worker[ALIVE, holder] == 0:
         return count
     upto = existing
@@ -64,7 +61,6 @@ def _send(s: Any, c: int, existing: int, count: int) -> int:
     return count + 1
 
 
-@compile_plain
 def _send_all(s: Any, i: int, now: int, count: int) -> int:
     """The iteration of worker i that ends now: its requests send; returns the number of candidates with theirs."""
     g = s.g[0]
@@ -96,7 +92,6 @@ def _send_all(s: Any, i: int, now: int, count: int) -> int:
     return count
 
 
-@compile_plain
 def _leave(s: Any, i: int, count: int, now: int) -> None:
     """What worker i sends now queues on its egress link."""
     g = s.g[0]
@@ -113,7 +108,7 @@ def _leave(s: Any, i: int, count: int, now: int) -> None:
     retime(s, EGRESS, i)
 
 
-@compile_inline
+@inline
 def _ingress_ps(g: Any, holder: int, tokens: int) -> int:
     """How long tokens take through the ingress link of a holder."""
     if holder == g.workers:
@@ -121,7 +116,6 @@ def _ingress_ps(g: Any, holder: int, tokens: int) -> int:
     return tokens * g.ingress_token_ps
 
 
-@compile_plain
 def _pass_on(s: Any, i: int, now: int) -> None:
     """Transfers of worker i that leave now queue at their holders."""
     g = s.g[0]
@@ -130,7 +124,7 @@ def _pass_on(s: Any, i: int, now: int) -> None:
     while c >= 0 and s.slots[c].at == now:
         slot = s.slots[c]
         s.by_worker[PORTION, slot.holder] += slot.sent - slot.arrived
-        c = np.int64(slot.next)
+        c = slot.next
     for h in range(g.workers + 1):
         tokens = s.by_worker[PORTION, h]
         if tokens > 0:
@@ -143,32 +137,31 @@ def _pass_on(s: Any, i: int, now: int) -> None:
             s.by_worker[LINK_NEXT + INGRESS, h] = min(s.by_worker[LINK_NEXT + INGRESS, h], arrives)
     c = first
     while c >= 0 and s.slots[c].at == now:
-        following = np.int64(s.slots[c].next)
-        holder = np.int64(s.slots[c].holder)
+        following = s.slots[c].next
+        holder = s.slots[c].holder
         append(s, INGRESS, holder, c, s.by_worker[PAGES, holder])
         c = following
     cut_off(s, EGRESS, i, c)
 
 
-@compile_inline
+@inline
 def _is_less(g: Any, a: Any, b_arrived: int, b_opened: int, b_wrote: int, now: int) -> bool:
     """Whether copy a goes before one with these figures."""
     if g.eviction == _LEAST_RECENT:
         return a.wrote < b_wrote
     if g.eviction == _SHORTEST:
         return a.arrived < b_arrived
-    age = np.int64(1) + ((now - a.opened) >> 30)
-    other = np.int64(1) + ((now - b_opened) >> 30)
-    return np.int64(a.arrived) * other < b_arrived * age
+    age = 1 + ((now - a.opened) >> 30)
+    other = 1 + ((now - b_opened) >> 30)
+    return a.arrived * other < b_arrived * age
 
 
-@compile_plain
 def _evict_one(s: Any, c: int, now: int) -> bool:
     """Evict the least copy at the holder of copy c; False if there is none to evict."""
     g = s.g[0]
     slot = s.slots[c]
-    holder = np.int64(slot.holder)
-    best = np.int64(-1)
+    holder = slot.holder
+    best = -1
     v = s.by_worker[COPIES, holder]
     while v >= 0:
         other = s.slots[v]
@@ -177,21 +170,21 @@ def _evict_one(s: Any, c: int, now: int) -> bool:
             and other.arrived > 0
             and (
                 g.eviction == _LEAST_RECENT
-                or _is_less(g, other, np.int64(slot.sent), slot.opened, np.int64(0), now)
+                or _is_less(g, other, slot.sent, slot.opened, 0, now)
             )
         ):
             if best < 0:
                 best = v
             else:
                 b = s.slots[best]
-                if _is_less(g, other, np.int64(b.arrived), b.opened, b.wrote, now) or (
-                    v < best and not _is_less(g, b, np.int64(other.arrived), other.opened, other.wrote, now)
+                if _is_less(g, other, b.arrived, b.opened, b.wrote, now) or (
+                    v < best and not _is_less(g, b, other.arrived, other.opened, other.wrote, now)
                 ):
                     best = v
-        v = np.int64(other.peer_next)
+        v = other.peer_next
     if best < 0:
         return False
-    arrived = np.int64(s.slots[best].arrived)
+    arrived = s.slots[best].arrived
     s.by_worker[HELD, holder] -= arrived
     s.by_worker[FREE, holder] += (arrived + 15) >> 4
     integrate(g, -arrived, now)
@@ -201,14 +194,13 @@ def _evict_one(s: Any, c: int, now: int) -> bool:
     return True
 
 
-@compile_plain
 def _arrive(s: Any, c: int, now: int) -> None:
     """Grow a copy by what arrives, as far as the holder's pages go."""
     g = s.g[0]
     slot = s.slots[c]
-    holder = np.int64(slot.holder)
+    holder = slot.holder
     pages = (slot.arrived + 15) >> 4
-    upto = np.int64(slot.sent)
+    upto = slot.sent
     if g.eviction != 0:
         while 16 * (pages + s.by_worker[FREE, holder]) < upto and _evict_one(s, c, now):
             pass
@@ -225,7 +217,6 @@ def _arrive(s: Any, c: int, now: int) -> None:
     slot.wrote = now
 
 
-@compile_plain
 def _arrive_together(s: Any, h: int, start: int, count: int, now: int) -> None:
     """What arrives at holder h now, candidates ``start`` and so on: all at once where there is room for all."""
     g = s.g[0]
@@ -237,7 +228,7 @@ def _arrive_together(s: Any, h: int, start: int, count: int, now: int) -> None:
         tokens += slot.sent - slot.arrived
     if pages > s.by_worker[FREE, h]:
         g.ordered_syncs += 1
-        sort_keys(s.scratch[CANDIDATES, start:], count)
+        sort_keys(s.scratch[CANDIDATES], start, count)
         for j in range(start, start + count):
             c = s.scratch[CANDIDATES, j]
             if s.slots[c].holder >= 0:
@@ -254,7 +245,6 @@ def _arrive_together(s: Any, h: int, start: int, count: int, now: int) -> None:
         slot.wrote = now
 
 
-@compile_plain
 def _take_arrivals(s: Any, upto: int) -> None:
     """Holder by holder, since what happens at one does not matter to another: what arrives up to an instant."""
     for h in range(s.g[0].workers + 1):
@@ -266,18 +256,17 @@ def _take_arrivals(s: Any, upto: int) -> None:
                 s.scratch[CANDIDATES, count] = c
                 count += 1
                 s.slots[c].place = NOWHERE
-                c = np.int64(s.slots[c].next)
+                c = s.slots[c].next
             cut_off(s, INGRESS, h, c)
             _arrive_together(s, h, 0, count, now)
 
 
-@compile_plain
 def _arrive_at_once(s: Any, count: int, now: int) -> None:
     """Links take no time: what is sent now is there, holder by holder."""
     for j in range(count):
         c = s.scratch[CANDIDATES, j]
-        s.scratch[CANDIDATES, j] = (np.int64(s.slots[c].holder) << 32) | c
-    sort_keys(s.scratch[CANDIDATES], count)
+        s.scratch[CANDIDATES, j] = (s.slots[c].holder << 32) | c
+    sort_keys(s.scratch[CANDIDATES], 0, count)
     start = 0
     while start < count:
         h = s.scratch[CANDIDATES, start] >> 32
@@ -289,7 +278,6 @@ def _arrive_at_once(s: Any, count: int, now: int) -> None:
         start = end
 
 
-@compile_plain
 def follow_links(s: Any, t: int) -> None:
     """Bring the traffic up to and including instant t."""
     g = s.g[0]

@@ -9,8 +9,6 @@ from lumen_policy.replay.kernel.assisted import begin_assisted, end_by_number, f
 from lumen_policy.replay.kernel.books import skip_done
 from lumen_policy.replay.kernel.checkpoints import follow, settle
 from lumen_policy.replay.kernel.gateway import arrive
-from lumen_policy.replay.kernel.jit import compile_cached, compile_plain
-from lumen_policy.replay.kernel.memory import as_state
 from lumen_policy.replay.kernel.state import (
     ALIVE,
     ENDS,
@@ -44,7 +42,6 @@ _NEW, _AFTER_RARE, _AFTER_REPORT, _AFTER_SNAPSHOT = range(4)
 """Where in an instant to go on."""
 
 
-@compile_plain
 def _begin(s: Any, i: int, t: int) -> None:
     """Worker i is at a boundary: admission, then its next iteration or leap."""
     g = s.g[0]
@@ -68,12 +65,11 @@ def _begin(s: Any, i: int, t: int) -> None:
         w.primed = 0
 
 
-@compile_cached
-def run(address: Any, gap_margin: int) -> int:
+def run(s: Any, gap_margin: int) -> int:
     """Replay until nothing is left, or until the caller has to do something and call again.
 
     Args:
-        address: of the state's table (``memory.words``), or the state itself; it says where to go on.
+        s: the state; it says where to go on.
         gap_margin: gap records that one instant may need.
 
     Returns:
@@ -81,7 +77,6 @@ def run(address: Any, gap_margin: int) -> int:
         or come to another stage now, REPORT, SNAPSHOT and REFUSED when it must take those; TOO_LONG when the clock
         ran past 100 days, or a worker decoded 2**30 steps without a pause.
     """
-    s = as_state(address)
     g = s.g[0]
     requests = g.requests
     while True:
@@ -152,7 +147,7 @@ def run(address: Any, gap_margin: int) -> int:
             if g.tracking != 0:
                 follow(s, t)
             if g.shared != 0:
-                sort_keys(s.by_worker[STARTS], g.starts)
+                sort_keys(s.by_worker[STARTS], 0, g.starts)
             for j in range(g.starts):
                 i = s.by_worker[STARTS, j]
                 w = s.workers[i]

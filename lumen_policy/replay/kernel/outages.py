@@ -21,8 +21,6 @@ from lumen_policy.replay.kernel.gateway import (
     see_books,
 )
 from lumen_policy.replay.kernel.holders import grow_on, reopen
-from lumen_policy.replay.kernel.jit import compile_cached, compile_plain
-from lumen_policy.replay.kernel.memory import as_state
 from lumen_policy.replay.kernel.reload import draft_ready, end_help, next_life, retarget, start_reload
 from lumen_policy.replay.kernel.state import (
     ALIVE,
@@ -55,7 +53,6 @@ _DETECTED, _REJOINED, _RETURNED = 1, 2, 3
 """Worker.marked at an instant of detections and rejoins."""
 
 
-@compile_plain
 def _wait_for_own(s: Any, r: int) -> None:
     """An interrupted request waits for its own worker."""
     q = s.requests[r]
@@ -69,10 +66,8 @@ def _wait_for_own(s: Any, r: int) -> None:
     w.wait_tail = r
 
 
-@compile_cached
-def detect(address: Any, t: int) -> None:
+def detect(s: Any, t: int) -> None:
     """All detections of instant t: mark and forget; interrupted requests are left to be sent."""
-    s = as_state(address)
     g = s.g[0]
     due = False
     for i in range(g.workers):
@@ -137,7 +132,6 @@ def detect(address: Any, t: int) -> None:
         s.workers[i].marked = 0
 
 
-@compile_plain
 def _rejoin(s: Any, i: int, t: int) -> None:
     """Worker i is believed live again, and empty but for the copies it kept."""
     w = s.workers[i]
@@ -153,7 +147,6 @@ def _rejoin(s: Any, i: int, t: int) -> None:
     see_books(s, i)
 
 
-@compile_plain
 def _return(s: Any, i: int, t: int) -> None:
     """Silent worker i is back before anybody noticed."""
     w = s.workers[i]
@@ -170,7 +163,6 @@ def _return(s: Any, i: int, t: int) -> None:
         w.outage = w.drain_outage
 
 
-@compile_plain
 def _start_slowly(s: Any, t: int) -> None:
     """Rejoined workers count as if they had a share of the others' load."""
     g = s.g[0]
@@ -189,10 +181,8 @@ def _start_slowly(s: Any, t: int) -> None:
     g.ramp_until = max(g.ramp_until, t + g.slow_start_ps)
 
 
-@compile_cached
-def come_back(address: Any, t: int) -> None:
+def come_back(s: Any, t: int) -> None:
     """All rejoins and returns of instant t; what waited for them is left to be sent."""
-    s = as_state(address)
     g = s.g[0]
     back = False
     for i in range(g.workers):
@@ -226,10 +216,8 @@ def come_back(address: Any, t: int) -> None:
     g.flushing = 1
 
 
-@compile_cached
-def drafts(address: Any, t: int) -> None:
+def drafts(s: Any, t: int) -> None:
     """Drafts ready, retargets and assist ends of instant t."""
-    s = as_state(address)
     g = s.g[0]
     for i in range(g.workers):
         w = s.workers[i]

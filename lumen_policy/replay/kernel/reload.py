@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from lumen_policy.replay.kernel import decisions
 from lumen_policy.replay.kernel.checkpoints import follow
-from lumen_policy.replay.kernel.decisions import choose_target
-from lumen_policy.replay.kernel.jit import compile_plain
 from lumen_policy.replay.kernel.state import (
     ALIVE,
     ASSISTING,
@@ -28,7 +27,6 @@ from lumen_policy.replay.kernel.stretch import look
 __all__ = ["draft_ready", "end_assist", "end_help", "next_life", "retarget", "start_reload"]
 
 
-@compile_plain
 def next_life(s: Any) -> None:
     """When the next worker comes to another stage."""
     g = s.g[0]
@@ -38,7 +36,6 @@ def next_life(s: Any) -> None:
         g.life_next = min(g.life_next, w.life_at, w.retarget_at)
 
 
-@compile_plain
 def end_assist(s: Any, target: int) -> None:
     """Nobody helps this worker any more."""
     w = s.workers[target]
@@ -48,7 +45,6 @@ def end_assist(s: Any, target: int) -> None:
         s.by_worker[HAS_DRAFTER, target] = 0
 
 
-@compile_plain
 def end_help(s: Any, i: int, t: int) -> None:
     """Worker i has its full weights: it helps nobody any more and starts its engine."""
     w = s.workers[i]
@@ -60,7 +56,6 @@ def end_help(s: Any, i: int, t: int) -> None:
     w.life_at = t + s.faults[FAULT_INIT, w.fault]
 
 
-@compile_plain
 def start_reload(s: Any, i: int, since: int) -> None:
     """The reload of worker i, counted from its detection, its stop, or a crash in mid-reload."""
     g = s.g[0]
@@ -81,12 +76,11 @@ def start_reload(s: Any, i: int, since: int) -> None:
         w.life_at = since + s.faults[FAULT_RESTART, f] + s.faults[FAULT_LOAD, f] + s.faults[FAULT_INIT, f]
 
 
-@compile_plain
 def _choose(s: Any, t: int) -> int:
     g = s.g[0]
     if g.tracking != 0:
         follow(s, t)
-    return choose_target(
+    choice = decisions.choose_target(
         s.by_worker[LIVE],
         s.by_worker[HAS_DRAFTER],
         s.by_worker[HELD],
@@ -94,9 +88,9 @@ def _choose(s: Any, t: int) -> int:
         g.token_weight,
         g.request_weight,
     )
+    return decisions.taken(g, s.by_worker[LIVE], choice, decisions.TARGET)
 
 
-@compile_plain
 def _attach(s: Any, i: int, target: int) -> None:
     """Worker i helps the target from now on, if that is alive in truth."""
     g = s.g[0]
@@ -117,7 +111,6 @@ def _attach(s: Any, i: int, target: int) -> None:
         look(s, target)
 
 
-@compile_plain
 def draft_ready(s: Any, i: int, t: int) -> None:
     """Worker i can draft: it chooses whom to help."""
     g = s.g[0]
@@ -130,7 +123,6 @@ def draft_ready(s: Any, i: int, t: int) -> None:
     _attach(s, i, _choose(s, t))
 
 
-@compile_plain
 def retarget(s: Any, i: int, t: int) -> None:
     """Worker i chooses again whom to help."""
     g = s.g[0]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from lumen_policy.replay.contract import Routing
+from lumen_policy.replay.kernel import decisions
 from lumen_policy.replay.kernel.checkpoints import follow, release, release_old
-from lumen_policy.replay.kernel.decisions import kv_load, least_loaded, prefer_holder, shortest_queue
 from lumen_policy.replay.kernel.gateway import (
     believed_dead,
     dispatch,
@@ -17,8 +17,6 @@ from lumen_policy.replay.kernel.gateway import (
     route_once,
     wait_at_gateway,
 )
-from lumen_policy.replay.kernel.jit import compile_cached, compile_plain
-from lumen_policy.replay.kernel.memory import as_state
 from lumen_policy.replay.kernel.state import ALIVE, LIVE, TO_SEND
 
 __all__ = ["send_on"]
@@ -26,7 +24,6 @@ __all__ = ["send_on"]
 _BY_QUEUE, _BY_LOAD, _ANYWHERE = int(Routing.SHORTEST_QUEUE), int(Routing.LOAD_AWARE), int(Routing.ANYWHERE)
 
 
-@compile_plain
 def _refused(s: Any, i: int, t: int) -> None:
     """Worker i refuses a connection; until the request is routed it counts as not live."""
     g = s.g[0]
@@ -50,7 +47,6 @@ def _refused(s: Any, i: int, t: int) -> None:
         s.by_worker[LIVE, i] = 0
 
 
-@compile_plain
 def _believe_again(s: Any) -> None:
     """Workers that refused this request are believed in for the next one."""
     for i in range(s.g[0].workers):
@@ -59,7 +55,6 @@ def _believe_again(s: Any) -> None:
             s.by_worker[LIVE, i] = 1
 
 
-@compile_plain
 def _candidate(s: Any, r: int) -> tuple[int, int, int]:
     """Where an interrupted request would restore from: (holder, saved tokens, arrived tokens); -1, 0, 0 if nowhere."""
     g = s.g[0]
@@ -88,7 +83,6 @@ def _candidate(s: Any, r: int) -> tuple[int, int, int]:
     return holder, saved, arrived
 
 
-@compile_plain
 def _send(s: Any, r: int, i: int, source: int, saved: int, arrived: int, t: int) -> None:
     """Dispatch an interrupted request to worker i, to restore from ``source`` or, at -1, to recompute."""
     q = s.requests[r]
@@ -107,7 +101,6 @@ def _send(s: Any, r: int, i: int, source: int, saved: int, arrived: int, t: int)
     dispatch(s, r, i, t)
 
 
-@compile_plain
 def _recover(s: Any, r: int, t: int) -> None:
     """Send an interrupted request on its way again, by the policy."""
     g = s.g[0]
@@ -122,14 +115,14 @@ def _recover(s: Any, r: int, t: int) -> None:
         if g.routing == _BY_LOAD:
             load = 0
             if holder >= 0:
-                load = kv_load(
+                load = decisions.kv_load(
                     g.token_weight, s.by_worker[held, holder], g.request_weight, s.by_worker[queue, holder]
                 )
-            if prefer_holder(1 if holder >= 0 else 0, load, saved, g.theta, g.tau):
+            if decisions.prefer_holder(1 if holder >= 0 else 0, load, saved, g.theta, g.tau):
                 i = holder
                 source = holder
             else:
-                i = least_loaded(
+                i = decisions.least_loaded(
                     s.by_worker[LIVE], s.by_worker[held], s.by_worker[queue], g.token_weight, g.request_weight
                 )
                 if g.remote_restore != 0 and saved > 0:
@@ -138,9 +131,10 @@ def _recover(s: Any, r: int, t: int) -> None:
             i = holder
             source = holder
         else:
-            i = shortest_queue(s.by_worker[LIVE], s.by_worker[queue])
+            i = decisions.shortest_queue(s.by_worker[LIVE], s.by_worker[queue])
             if g.routing == _ANYWHERE and saved > 0:
                 source = holder
+        i = decisions.taken(g, s.by_worker[LIVE], i, decisions.ROUTE)
         if i < 0 or s.workers[i].refuse_left == 0:
             break
         _refused(s, i, t)
@@ -151,7 +145,6 @@ def _recover(s: Any, r: int, t: int) -> None:
         _send(s, r, i, source, saved, arrived, t)
 
 
-@compile_plain
 def _return_to(s: Any, i: int, t: int) -> None:
     """Worker i is back: the requests that waited for it are sent to it, in order."""
     g = s.g[0]
@@ -169,14 +162,12 @@ def _return_to(s: Any, i: int, t: int) -> None:
     w.wait_tail = -1
 
 
-@compile_cached
-def send_on(address: Any, t: int) -> None:
+def send_on(s: Any, t: int) -> None:
     """Send what waits for this instant: interrupted requests, a refused arrival, those that waited for workers.
 
     One entry for all, since each entry compiles everything below it. Interrupted requests go in order of arrival;
     where workers are back (``flushing``), those that wait for them are sent to them, then the gateway's queue leaves.
     """
-    s = as_state(address)
     g = s.g[0]
     again = g.refused > 0
     waiting = g.refused - 1

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from lumen_policy.native import inline
 from lumen_policy.replay.kernel.books import give_back
-from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
 from lumen_policy.replay.kernel.state import (
     COPIES,
     EGRESS,
@@ -39,7 +37,7 @@ __all__ = [
 ]
 
 
-@compile_inline
+@inline
 def _join_holder(s: Any, c: int, holder: int) -> None:
     """Copy c is one of its holder's."""
     slot = s.slots[c]
@@ -52,7 +50,7 @@ def _join_holder(s: Any, c: int, holder: int) -> None:
     s.by_worker[COPIES, holder] = c
 
 
-@compile_inline
+@inline
 def _leave_holder(s: Any, c: int) -> None:
     """Copy c is no more."""
     slot = s.slots[c]
@@ -67,7 +65,7 @@ def _leave_holder(s: Any, c: int) -> None:
     slot.sent = 0
 
 
-@compile_inline
+@inline
 def open_slot(s: Any, r: int, which: int, holder: int, t: int) -> None:
     """A request has a holder from now on, and nothing there yet."""
     c = r * s.g[0].replicas + which
@@ -79,7 +77,7 @@ def open_slot(s: Any, r: int, which: int, holder: int, t: int) -> None:
     slot.wrote = -1
 
 
-@compile_inline
+@inline
 def retime(s: Any, link: int, owner: int) -> None:
     """A link's first transfer changed."""
     head = s.by_worker[LINK_HEAD + link, owner]
@@ -88,7 +86,7 @@ def retime(s: Any, link: int, owner: int) -> None:
         tree_update(s.trees[LEAVES], s.by_worker[LINK_NEXT + EGRESS], owner)
 
 
-@compile_inline
+@inline
 def append(s: Any, link: int, owner: int, c: int, at: int) -> None:
     """Put a slot at the end of a link's list, to be through at ``at``; the link is retimed by the caller."""
     slot = s.slots[c]
@@ -104,7 +102,7 @@ def append(s: Any, link: int, owner: int, c: int, at: int) -> None:
     s.by_worker[LINK_TAIL + link, owner] = c
 
 
-@compile_inline
+@inline
 def cut_off(s: Any, link: int, owner: int, c: int) -> None:
     """Slot c (-1: none) is the first of a link's list from now on, and the link is timed by it."""
     s.by_worker[LINK_HEAD + link, owner] = c
@@ -115,12 +113,11 @@ def cut_off(s: Any, link: int, owner: int, c: int) -> None:
     retime(s, link, owner)
 
 
-@compile_plain
 def _mend(s: Any, c: int, before: int, after: int) -> Any:
     """Let the neighbours of slot c see ``before`` behind them and ``after`` ahead; returns the link's owner."""
     slot = s.slots[c]
-    link = np.int64(slot.place)
-    owner = np.int64(s.requests[c // s.g[0].replicas].server) if link == EGRESS else np.int64(slot.holder)
+    link = slot.place
+    owner = s.requests[c // s.g[0].replicas].server if link == EGRESS else slot.holder
     if slot.next >= 0:
         s.slots[slot.next].last = before
     else:
@@ -132,34 +129,31 @@ def _mend(s: Any, c: int, before: int, after: int) -> Any:
     return owner
 
 
-@compile_plain
 def _lose(s: Any, c: int) -> None:
     """What is under way for a copy is lost."""
     slot = s.slots[c]
     s.g[0].lost_tokens += slot.sent - slot.arrived
     slot.sent = slot.arrived
-    link = np.int64(slot.place)
+    link = slot.place
     if link != NOWHERE:
-        owner = _mend(s, c, np.int64(slot.last), np.int64(slot.next))
+        owner = _mend(s, c, slot.last, slot.next)
         slot.place = NOWHERE
         retime(s, link, owner)
 
 
-@compile_plain
 def forget_slot(s: Any, c: int) -> None:
     """A copy is no more; its holder's books are the caller's."""
     _lose(s, c)
     _leave_holder(s, c)
 
 
-@compile_plain
 def drop_slots(s: Any, r: int, kept: int, t: int) -> None:
     """Drop the copies of a request; the one at ``kept`` becomes its old copy."""
     replicas = s.g[0].replicas
     for c in range(r * replicas, (r + 1) * replicas):
-        holder = np.int64(s.slots[c].holder)
+        holder = s.slots[c].holder
         if holder >= 0:
-            arrived = np.int64(s.slots[c].arrived)
+            arrived = s.slots[c].arrived
             forget_slot(s, c)
             if holder != kept:
                 give_back(s, holder, arrived, t)
@@ -168,7 +162,6 @@ def drop_slots(s: Any, r: int, kept: int, t: int) -> None:
                 s.requests[r].old_wrote = s.slots[c].wrote
 
 
-@compile_plain
 def take_old_slot(s: Any, r: int) -> None:
     """A request's old copy is its first one again, the only one."""
     replicas = s.g[0].replicas
@@ -177,27 +170,25 @@ def take_old_slot(s: Any, r: int) -> None:
         if s.slots[c].holder >= 0:
             forget_slot(s, c)
     slot = s.slots[r * replicas]
-    _join_holder(s, np.int64(r * replicas), np.int64(q.old_holder))
+    _join_holder(s, r * replicas, q.old_holder)
     slot.arrived = q.old_arrived
     slot.sent = q.old_arrived
     slot.opened = q.old_opened
     slot.wrote = q.old_wrote
 
 
-@compile_plain
 def move_slot(s: Any, a: int, b: int) -> None:
     """Copy number a becomes number b, wherever it is under way."""
     old = s.slots[a]
     if old.place != NOWHERE:
         _mend(s, a, b, b)
     s.slots[b] = old
-    holder = np.int64(old.holder)
+    holder = old.holder
     old.place = NOWHERE
     _leave_holder(s, a)
     _join_holder(s, b, holder)
 
 
-@compile_plain
 def lose_transfers(s: Any, i: int) -> None:
     """Worker i failed: everything under way from it or to it is lost, and its links are free."""
     g = s.g[0]

@@ -6,8 +6,6 @@ from typing import Any
 
 from lumen_policy.replay.kernel.checkpoints import follow
 from lumen_policy.replay.kernel.faults import saved_tokens
-from lumen_policy.replay.kernel.jit import compile_cached
-from lumen_policy.replay.kernel.memory import as_state
 from lumen_policy.replay.kernel.state import (
     ALIVE,
     COMPLETIONS,
@@ -30,10 +28,8 @@ from lumen_policy.replay.kernel.stretch import existing_tokens
 __all__ = ["report", "snapshot"]
 
 
-@compile_cached
-def report(address: Any, t: int) -> None:
+def report(s: Any, t: int) -> None:
     """Workers that are alive report their loads."""
-    s = as_state(address)
     g = s.g[0]
     if g.tracking != 0:
         follow(s, t)
@@ -45,10 +41,8 @@ def report(address: Any, t: int) -> None:
     g.next_report += g.report_ps
 
 
-@compile_cached
-def snapshot(address: Any, t: int) -> None:
+def snapshot(s: Any, t: int) -> None:
     """Record loads and coverage at t."""
-    s = as_state(address)
     g = s.g[0]
     if g.tracking != 0:
         follow(s, t)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
+from lumen_policy.native.layout import Layout
 from lumen_policy.replay.contract import FULL_SPEED_PPM, FaultTable, Placement, ReplayInput, Routing
-from lumen_policy.replay.kernel.memory import declare
 
-__all__ = ["FAR", "LIMIT_PS", "LONGEST_LEAP", "MOST_STEPS", "SLOW_PS", "State", "allocate"]
+__all__ = ["FAR", "LAYOUT", "LIMIT_PS", "LONGEST_LEAP", "MOST_STEPS", "SLOW_PS", "State", "allocate"]
 
 FAR = 2**63 - 1
 LIMIT_PS = 8_640_000 * 10**12
@@ -95,7 +94,7 @@ _GLOBAL_FIELDS = (
     " next_arrival next_fault next_snapshot next_report oldest life_next order episode last_robin gateway_head"
     " gateway_tail drained ramp_until link_next to_send now stage refused refused_by flushing"
     " gaps interruptions outages starts specials sync_min hot integral_high integral_low end"
-    " coverages too_long store_free"
+    " coverages too_long store_free wrong_choice"
     " iterations leaps leap_count decode_tokens prefill_tokens ordered_syncs assisted_passes plain_assisted_passes"
     " vetoed_passes drafted_tokens accepted_tokens verified_sequences verified_tokens assisted_ps draft_busy_ps"
     " sent_after_crash gateway_waited peak_queue restores restored_bytes_tokens refused_sends ignored_faults migrated"
@@ -249,22 +248,22 @@ class State(NamedTuple):
     coverage: Any  # (m, 2) existing and saved tokens by crash instant
 
 
-declare(
+LAYOUT = Layout(
     {
         "g": (GLOBAL, 1),
         "workers": (WORKER, 1),
         "requests": (REQUEST, 1),
         "arrival": (np.int64, 1),
-        "by_worker": (np.int64, 2),
-        "batches": (np.int64, 3),
-        "trees": (np.int64, 2),
+        "by_worker": (np.int64, 2, PAGES + 1),
+        "batches": (np.int64, 3, EXPLICITS + 1),
+        "trees": (np.int64, 2, LEAVES + 1),
         "copies": (np.int16, 3),
         "slots": (SLOT, 1),
-        "scratch": (np.int64, 2),
+        "scratch": (np.int64, 2, ORDERING + 1),
         "tables": (np.int64, 1),
         "threshold": (np.uint64, 2),
         "expected": (np.float64, 2),
-        "faults": (np.int64, 2),
+        "faults": (np.int64, 2, FAULT_INIT + 1),
         "snapshot_ps": (np.int64, 1),
         "snapshots": (np.int64, 3),
         "gaps": (GAP, 1),
@@ -280,12 +279,6 @@ _NOBODY_AT_FIRST = (
     "phase_head",
 )
 """Fields of REQUEST and WORKER that hold -1 before the first event."""
-
-
-def _named(records: Any) -> Any:
-    """Records whose fields are attributes also where numba is switched off (``NUMBA_DISABLE_JIT=1``)."""
-    config: Any = numba.config
-    return records.view(np.recarray) if config.DISABLE_JIT else records
 
 
 def _tree(workers: int) -> np.ndarray[Any, Any]:
@@ -430,15 +423,15 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
     snapshots, struck = len(inputs.snapshot_ps), len(faults)
     counted = 0 if slotted else workers
     return State(
-        g=_named(g),
-        workers=_named(worker),
-        requests=_named(requests),
+        g=g,
+        workers=worker,
+        requests=requests,
         arrival=np.array(inputs.arrival_ps, np.int64),
         by_worker=by_worker,
         batches=np.zeros((4, workers, batch), np.int64),
         trees=np.stack([tree, tree, tree, tree]),
         copies=np.zeros((counted, WAITING + 1, counted), np.int16),
-        slots=_named(slots),
+        slots=slots,
         scratch=np.zeros((3, 4 * workers * batch), np.int64),
         tables=np.concatenate(tables).astype(np.int64),
         threshold=np.array(inputs.acceptance_threshold, np.uint64, order="C"),
@@ -446,8 +439,8 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
         faults=np.stack([getattr(faults, name) for name in FAULT_COLUMNS]).astype(np.int64),
         snapshot_ps=np.array(inputs.snapshot_ps, np.int64),
         snapshots=np.zeros((snapshots, 5, workers), np.int64),
-        gaps=_named(np.zeros(gap_capacity, GAP)),
-        interruptions=_named(np.zeros(max(16, min(n, 1024)), INTERRUPTED)),
-        outages=_named(np.zeros(max(1, struck), OUTAGE)),
+        gaps=np.zeros(gap_capacity, GAP),
+        interruptions=np.zeros(max(16, min(n, 1024)), INTERRUPTED),
+        outages=np.zeros(max(1, struck), OUTAGE),
         coverage=np.zeros((max(1, struck), 2), np.int64),
     )

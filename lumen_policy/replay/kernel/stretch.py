@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from lumen_policy.native import inline
 from lumen_policy.replay.contract import FULL_SPEED_PPM
 from lumen_policy.replay.kernel.checkpoints import follow, release
 from lumen_policy.replay.kernel.decoding import join_decode, leave_decode, opened_pages
-from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
 from lumen_policy.replay.kernel.state import (
     COMPLETIONS,
     DECODE,
@@ -52,13 +52,13 @@ __all__ = [
 ]
 
 
-@compile_inline
+@inline
 def scaled(cost_ps: int, ppm: int) -> int:
     """floor(cost · ppm / 10⁶) without overflow."""
     return cost_ps // FULL_SPEED_PPM * ppm + cost_ps % FULL_SPEED_PPM * ppm // FULL_SPEED_PPM
 
 
-@compile_inline
+@inline
 def look(s: Any, i: int) -> None:
     """Let worker i look at its queue when this instant's events are done (or at its next boundary)."""
     g = s.g[0]
@@ -69,7 +69,7 @@ def look(s: Any, i: int) -> None:
         g.starts += 1
 
 
-@compile_inline
+@inline
 def push_gap(s: Any, end: int, gap: int, growth: int, steps: int, sequences: int) -> None:
     """Log ``sequences`` gaps at each of ``steps`` decode steps."""
     g = s.g[0]
@@ -82,7 +82,6 @@ def push_gap(s: Any, end: int, gap: int, growth: int, steps: int, sequences: int
     g.gaps += 1
 
 
-@compile_plain
 def deliver_odd(s: Any, i: int, q: Any, delivered: int, tokens: int, t: int) -> None:
     """A sequence with a clock of its own has ``tokens`` more, ``delivered`` in all; its client may not see all."""
     unseen = min(tokens, max(0, q.seen - delivered + tokens))
@@ -101,7 +100,7 @@ def deliver_odd(s: Any, i: int, q: Any, delivered: int, tokens: int, t: int) -> 
         q.log = -1
 
 
-@compile_inline
+@inline
 def boundary(w: Any, t: int) -> tuple[int, int]:
     """The first boundary of a stretch at or after t: (iterations done, its time)."""
     count = 1
@@ -124,7 +123,6 @@ def boundary(w: Any, t: int) -> tuple[int, int]:
     return count, end
 
 
-@compile_plain
 def existing_tokens(s: Any, r: int, i: int, t: int) -> int:
     """KV tokens an admitted request has on its server at t."""
     q = s.requests[r]
@@ -138,7 +136,6 @@ def existing_tokens(s: Any, r: int, i: int, t: int) -> int:
     return q.kv
 
 
-@compile_plain
 def close_run(s: Any, i: int, count: int, end: int) -> None:
     """Book ``count`` plain decode iterations of worker i, the last of which ended at ``end``."""
     g = s.g[0]
@@ -167,7 +164,6 @@ def close_run(s: Any, i: int, count: int, end: int) -> None:
         g.too_long = 1
 
 
-@compile_plain
 def cut(s: Any, i: int, t: int) -> None:
     """End a leap at its first boundary at or after t; at t itself the worker is idle afterwards."""
     g = s.g[0]
@@ -191,7 +187,6 @@ def cut(s: Any, i: int, t: int) -> None:
     tree_update(s.trees[ENDS], s.by_worker[NEXT_END], i)
 
 
-@compile_plain
 def _finish(s: Any, i: int, r: int, pages: int, t: int) -> None:
     w = s.workers[i]
     q = s.requests[r]
@@ -207,7 +202,6 @@ def _finish(s: Any, i: int, r: int, pages: int, t: int) -> None:
     q.state = DONE
 
 
-@compile_plain
 def _end_chunks(s: Any, i: int, t: int) -> None:
     """Book the prefill chunks of an iteration; requests whose last chunk ran deliver a token."""
     g = s.g[0]
@@ -265,7 +259,6 @@ def _end_chunks(s: Any, i: int, t: int) -> None:
     w.prefilling = kept
 
 
-@compile_plain
 def end_run(s: Any, i: int, t: int) -> None:
     """The stretch of worker i ends as planned (a drafted pass has been booked before)."""
     g = s.g[0]
@@ -299,7 +292,6 @@ def end_run(s: Any, i: int, t: int) -> None:
         _finish(s, i, r, leave_decode(s, i, r), t)
 
 
-@compile_plain
 def chunk_and_run(
     s: Any, i: int, t: int, decodes: int, rows: int, context: int, extra_ps: int, floor_ps: int
 ) -> None:

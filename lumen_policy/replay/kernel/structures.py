@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from lumen_policy.replay.kernel.jit import compile_inline, compile_plain
+from lumen_policy.native import inline
 
 __all__ = ["heap_pop", "heap_push", "heap_remove", "heapify", "sort_keys", "tree_update"]
 
 
-@compile_inline
+@inline
 def _sift_down(heap: Any, start: int, count: int) -> None:
     key = heap[start]
     i = start
@@ -26,7 +26,7 @@ def _sift_down(heap: Any, start: int, count: int) -> None:
     heap[i] = key
 
 
-@compile_inline
+@inline
 def _sift_up(heap: Any, start: int) -> None:
     key = heap[start]
     i = start
@@ -39,14 +39,14 @@ def _sift_up(heap: Any, start: int) -> None:
     heap[i] = key
 
 
-@compile_inline
+@inline
 def heap_push(heap: Any, count: int, key: int) -> None:
     """Add a key to a heap of ``count`` keys."""
     heap[count] = key
     _sift_up(heap, count)
 
 
-@compile_inline
+@inline
 def heap_pop(heap: Any, count: int) -> None:
     """Drop the smallest of ``count`` keys."""
     heap[0] = heap[count - 1]
@@ -54,7 +54,6 @@ def heap_pop(heap: Any, count: int) -> None:
         _sift_down(heap, 0, count - 1)
 
 
-@compile_plain
 def heap_remove(heap: Any, count: int, index: int) -> None:
     """Drop the key at ``index``."""
     last = heap[count - 1]
@@ -65,14 +64,13 @@ def heap_remove(heap: Any, count: int, index: int) -> None:
     _sift_down(heap, index, count - 1)
 
 
-@compile_plain
 def heapify(heap: Any, count: int) -> None:
     """Turn ``count`` keys into a heap."""
     for i in range(count // 2 - 1, -1, -1):
         _sift_down(heap, i, count)
 
 
-@compile_inline
+@inline
 def tree_update(tree: Any, keys: Any, worker: int) -> None:
     """Repair a winner tree after the key of one worker changed; ties go to the lowest index."""
     node = (len(tree) // 2 + worker) >> 1
@@ -82,17 +80,16 @@ def tree_update(tree: Any, keys: Any, worker: int) -> None:
         node >>= 1
 
 
-@compile_plain
-def sort_keys(keys: Any, count: int) -> None:
-    """Shell sort of the first ``count`` keys, ascending."""
+def sort_keys(keys: Any, start: int, count: int) -> None:
+    """Shell sort of ``count`` keys from number ``start`` on, ascending."""
     gap = 1
     while gap < count // 3:
         gap = 3 * gap + 1
     while gap > 0:
-        for i in range(gap, count):
+        for i in range(start + gap, start + count):
             key = keys[i]
             j = i
-            while j >= gap and keys[j - gap] > key:
+            while j >= start + gap and keys[j - gap] > key:
                 keys[j] = keys[j - gap]
                 j -= gap
             keys[j] = key
