@@ -1,6 +1,6 @@
-"""Numbers as Python has them, in 64 bits: floor division, shifts of any width, exact comparisons; overflow wraps around.
+"""Numbers as Python has them, in 64 bits: floor division, shifts of any width, exact comparisons.
 
-In *checked* functions, those from outside, an overflow or a division by zero is trouble instead.
+Overflow wraps around. In *checked* functions, those from outside, it is trouble, as is a division by zero.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import ast
 from lumen_policy.native.emitter import Emitter
 from lumen_policy.native.kinds import FLOAT, INT, UNSIGNED, Scalar, Value
 
-__all__ = ["Arithmetic", "Unsupported"]
+__all__ = ["BEYOND", "Arithmetic", "UnsupportedError", "known"]
 
 
-class Unsupported(Exception):
+class UnsupportedError(Exception):
     """What the subset does not have; the caller knows the line."""
 
 
@@ -30,7 +30,14 @@ _FLOATS: dict[type[ast.operator], str] = {ast.Add: "fadd", ast.Sub: "fsub", ast.
 _SIGNED = {ast.Lt: "slt", ast.LtE: "sle", ast.Gt: "sgt", ast.GtE: "sge", ast.Eq: "eq", ast.NotEq: "ne"}
 _UNSIGNED = {**_SIGNED, ast.Lt: "ult", ast.LtE: "ule", ast.Gt: "ugt", ast.GtE: "uge"}
 _ORDERED = {ast.Lt: "olt", ast.LtE: "ole", ast.Gt: "ogt", ast.GtE: "oge", ast.Eq: "oeq", ast.NotEq: "une"}
-_MIRRORED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Eq: ast.Eq, ast.NotEq: ast.NotEq}
+_MIRRORED = {
+    ast.Lt: ast.Gt,
+    ast.LtE: ast.GtE,
+    ast.Gt: ast.Lt,
+    ast.GtE: ast.LtE,
+    ast.Eq: ast.Eq,
+    ast.NotEq: ast.NotEq,
+}
 _SYMBOLS = {
     ast.Div: "/",
     ast.Pow: "**",
@@ -42,11 +49,23 @@ _SYMBOLS = {
 }
 
 
+BEYOND = "a number beyond 64 bits"
+"""What an overflow is called."""
+
+
+def known(kind: Scalar, number: float) -> Value:
+    """A whole number that is known while compiling, wrapped around as registers would."""
+    whole = int(number) % 2**64
+    if kind == INT and whole >= 2**63:
+        whole -= 2**64
+    return Value(kind, (str(whole),), whole)
+
+
 class Arithmetic(Emitter):
     """Operators over numbers."""
 
     def trouble(self, condition: str, what: str) -> None:
-        """Where the condition holds in a checked function, note what went wrong."""
+        """Where the condition holds in a checked function, note what went wrong and leave the function."""
         raise NotImplementedError
 
     @property
@@ -65,30 +84,44 @@ class Arithmetic(Emitter):
 
     def as_int(self, value: Value) -> Value:
         """``int()``: towards zero; beyond 64 bits the nearest."""
+        x = value.parts[0]
         if value.kind == FLOAT:
-            return self.number(f"call i64 @llvm.fptosi.sat.i64.f64(double {value.parts[0]})", INT)
-        return Value(INT, value.parts, value.constant)
+            if self.checked:
+                above = self.op(f"fcmp uge double {x}, 0x43E0000000000000")
+                below = self.op(f"fcmp ult double {x}, 0xC3E0000000000000")
+                self.trouble(self.op(f"or i1 {above}, {below}"), BEYOND)
+            return self.number(f"call i64 @llvm.fptosi.sat.i64.f64(double {x})", INT)
+        if value.kind == UNSIGNED and self.checked:
+            self.trouble(self.op(f"icmp slt i64 {x}, 0"), BEYOND)
+        return known(INT, value.constant) if value.constant is not None else Value(INT, value.parts)
 
     def as_unsigned(self, value: Value) -> Value:
         if value.kind == FLOAT:
-            raise Unsupported("a float cannot become unsigned")
-        return Value(UNSIGNED, value.parts, value.constant)
+            raise UnsupportedError("a float cannot become unsigned")
+        if value.kind == INT and value.constant is not None and value.constant < 0:
+            raise UnsupportedError(f"{value.constant} cannot become unsigned")
+        if value.kind == INT and self.checked:
+            self.trouble(self.op(f"icmp slt i64 {value.parts[0]}, 0"), "a negative number made unsigned")
+        return known(UNSIGNED, value.constant) if value.constant is not None else Value(UNSIGNED, value.parts)
 
     def binary(self, operator: ast.operator, a: Value, b: Value) -> Value:
         op = type(operator)
         if FLOAT in (a.kind, b.kind):
             if UNSIGNED in (a.kind, b.kind) or op not in _FLOATS:
-                raise Unsupported(f"{_SYMBOLS.get(op, op.__name__)} of {a.kind.name} and {b.kind.name}")
-            return self.number(f"{_FLOATS[op]} double {self.as_float(a).parts[0]}, {self.as_float(b).parts[0]}", FLOAT)
+                raise UnsupportedError(f"{_SYMBOLS.get(op, op.__name__)} of {a.kind.name} and {b.kind.name}")
+            first, second = self.as_float(a).parts[0], self.as_float(b).parts[0]
+            if op is ast.Div and self.checked:
+                self.trouble(self.op(f"fcmp oeq double {second}, 0.0"), "a division by zero")
+            return self.number(f"{_FLOATS[op]} double {first}, {second}", FLOAT)
         if a.kind != b.kind:
-            raise Unsupported(f"{a.kind.name} and {b.kind.name} in one operation; write np.uint64(…) or np.int64(…)")
+            raise UnsupportedError(
+                f"{a.kind.name} and {b.kind.name} in one operation; write np.uint64(…) or np.int64(…)"
+            )
         kind = a.kind
         assert isinstance(kind, Scalar)
         x, y = a.parts[0], b.parts[0]
         if op in _OVERFLOWS and self.checked and kind == INT:
-            both = self.op(f"call {{i64, i1}} @llvm.{_OVERFLOWS[op]}.with.overflow.i64(i64 {x}, i64 {y})")
-            self.trouble(self.op(f"extractvalue {{i64, i1}} {both}, 1"), "a number beyond 64 bits")
-            return self.number(f"extractvalue {{i64, i1}} {both}, 0", INT)
+            return self._careful(_OVERFLOWS[op], x, y)
         if op in _PLAIN:
             return self.number(f"{_PLAIN[op]} i64 {x}, {y}", kind)
         if op in (ast.LShift, ast.RShift):
@@ -96,28 +129,35 @@ class Arithmetic(Emitter):
         if op in (ast.FloorDiv, ast.Mod):
             return self._divide(op, kind, x, b)
         if op is ast.Div:
-            raise Unsupported("/ of ints; write float(a) / float(b), or a // b")
-        raise Unsupported(f"{_SYMBOLS.get(op, op.__name__)} of ints")
+            raise UnsupportedError("/ of ints; write float(a) / float(b), or a // b")
+        raise UnsupportedError(f"{_SYMBOLS.get(op, op.__name__)} of ints")
+
+    def _careful(self, op: str, x: str, y: str) -> Value:
+        both = self.op(f"call {{i64, i1}} @llvm.{op}.with.overflow.i64(i64 {x}, i64 {y})")
+        self.trouble(self.op(f"extractvalue {{i64, i1}} {both}, 1"), BEYOND)
+        return self.number(f"extractvalue {{i64, i1}} {both}, 0", INT)
 
     def _shift(self, op: type[ast.operator], kind: Scalar, x: str, count: Value) -> Value:
         left = op is ast.LShift
         name = "shl" if left else ("lshr" if kind == UNSIGNED else "ashr")
+        n = count.parts[0]
+        careful = self.checked and left and kind == INT
         if count.constant is not None:
             if not 0 <= count.constant < 64:
-                raise Unsupported(f"a shift by {count.constant}; from 0 to 63")
-            return self.number(f"{name} i64 {x}, {count.parts[0]}", kind)
-        n = count.parts[0]
+                raise UnsupportedError(f"a shift by {count.constant}; from 0 to 63")
+            if not careful:
+                return self.number(f"{name} i64 {x}, {n}", kind)
         far = self.op(f"icmp ugt i64 {n}, 63")
-        if self.checked:
+        if self.checked and kind == INT:
             self.trouble(self.op(f"icmp slt i64 {n}, 0"), "a shift by a negative number")
         near = self.op(f"select i1 {far}, i64 63, i64 {n}")
         shifted = self.op(f"{name} i64 {x}, {near}")
-        if self.checked and left and kind == INT:
+        if careful:
             back = self.op(f"ashr i64 {shifted}, {near}")
-            same = self.op(f"icmp ne i64 {back}, {x}")
+            lost = self.op(f"icmp ne i64 {back}, {x}")
             some = self.op(f"icmp ne i64 {x}, 0")
             beyond = self.op(f"and i1 {far}, {some}")
-            self.trouble(self.op(f"or i1 {same}, {beyond}"), "a number beyond 64 bits")
+            self.trouble(self.op(f"or i1 {lost}, {beyond}"), BEYOND)
         if name == "ashr":
             return Value(kind, (shifted,))
         return self.number(f"select i1 {far}, i64 0, i64 {shifted}", kind)
@@ -133,6 +173,9 @@ class Arithmetic(Emitter):
             odd = zero
             if kind == INT:
                 minus = self.op(f"icmp eq i64 {y}, -1")
+                if self.checked and op is ast.FloorDiv:
+                    lowest = self.op(f"icmp eq i64 {x}, {-(2**63)}")
+                    self.trouble(self.op(f"and i1 {minus}, {lowest}"), BEYOND)
                 odd = self.op(f"or i1 {zero}, {minus}")
             y = self.op(f"select i1 {odd}, i64 1, i64 {y}")
         if kind == UNSIGNED:
@@ -159,14 +202,16 @@ class Arithmetic(Emitter):
     def negative(self, value: Value) -> Value:
         if value.kind == FLOAT:
             return self.number(f"fneg double {value.parts[0]}", FLOAT)
-        if value.constant is not None:
-            return Value(value.kind, (str(-int(value.constant)),), -value.constant)
         assert isinstance(value.kind, Scalar)
+        if value.constant is not None and not (self.checked and value.constant == -(2**63)):
+            return known(value.kind, -value.constant)
+        if self.checked and value.kind == INT:
+            return self._careful("ssub", "0", value.parts[0])
         return self.number(f"sub i64 0, {value.parts[0]}", value.kind)
 
     def inverted(self, value: Value) -> Value:
         if value.kind == FLOAT or not isinstance(value.kind, Scalar):
-            raise Unsupported(f"~ of {value.kind.name}")
+            raise UnsupportedError(f"~ of {value.kind.name}")
         return self.number(f"xor i64 {value.parts[0]}, -1", value.kind)
 
     def truth(self, value: Value) -> str:
@@ -174,16 +219,16 @@ class Arithmetic(Emitter):
         if value.kind == FLOAT:
             return self.op(f"fcmp une double {value.parts[0]}, 0.0")
         if value.kind not in (INT, UNSIGNED):
-            raise Unsupported(f"the truth of {value.kind.name}")
+            raise UnsupportedError(f"the truth of {value.kind.name}")
         return self.op(f"icmp ne i64 {value.parts[0]}, 0")
 
     def compare(self, operator: ast.cmpop, a: Value, b: Value) -> str:
         """One bit; an int and a float are compared exactly, not rounded to one type."""
         op = type(operator)
         if op not in _SIGNED:
-            raise Unsupported("comparisons other than < <= > >= == != and in")
+            raise UnsupportedError("comparisons other than < <= > >= == != and in")
         if not isinstance(a.kind, Scalar) or not isinstance(b.kind, Scalar):
-            raise Unsupported(f"a comparison of {a.kind.name} and {b.kind.name}")
+            raise UnsupportedError(f"a comparison of {a.kind.name} and {b.kind.name}")
         x, y = a.parts[0], b.parts[0]
         if a.kind == b.kind == FLOAT:
             return self.op(f"fcmp {_ORDERED[op]} double {x}, {y}")
@@ -191,7 +236,9 @@ class Arithmetic(Emitter):
             names = _UNSIGNED if a.kind == UNSIGNED else _SIGNED
             return self.op(f"icmp {names[op]} i64 {x}, {y}")
         if UNSIGNED in (a.kind, b.kind):
-            raise Unsupported(f"{a.kind.name} and {b.kind.name} compared; write np.uint64(…) or np.int64(…)")
+            raise UnsupportedError(
+                f"{a.kind.name} and {b.kind.name} compared; write np.uint64(…) or np.int64(…)"
+            )
         if a.kind == FLOAT:
             op, x, y = _MIRRORED[op], y, x
         # x an int, y a float: where x rounded equals y, the whole numbers decide
@@ -211,7 +258,7 @@ class Arithmetic(Emitter):
     def least(self, a: Value, b: Value, *, largest: bool) -> Value:
         """min or max: the first of equals."""
         if a.kind != b.kind:
-            raise Unsupported(f"min or max of {a.kind.name} and {b.kind.name}")
+            raise UnsupportedError(f"min or max of {a.kind.name} and {b.kind.name}")
         other = self.compare(ast.Gt() if largest else ast.Lt(), b, a)
         assert isinstance(a.kind, Scalar)
         kind = a.kind.llvm

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lumen_policy.native.source import Source
@@ -12,6 +12,28 @@ __all__ = ["check_assigned"]
 
 _Names = set[str] | None
 """Names that have a value for sure; None where no path leads."""
+
+
+_SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return, ast.Pass)
+_ELSEWHERE = (
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+    ast.Lambda,
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.NamedExpr,
+)
+"""Names of their own; refused when they are written."""
+
+
+def _walk(node: ast.AST) -> Iterator[ast.AST]:
+    yield node
+    if not isinstance(node, _ELSEWHERE):
+        for part in ast.iter_child_nodes(node):
+            yield from _walk(part)
 
 
 def _meet(a: _Names, b: _Names) -> _Names:
@@ -31,10 +53,8 @@ class _Walk:
     own: set[str]
     loops: list[_Loop] = field(default_factory=list)
 
-    def reads(self, node: ast.AST | None, known: set[str]) -> None:
-        if node is None:
-            return
-        for part in ast.walk(node):
+    def reads(self, node: ast.AST, known: set[str]) -> None:
+        for part in _walk(node):
             if (
                 isinstance(part, ast.Name)
                 and isinstance(part.ctx, ast.Load)
@@ -71,8 +91,14 @@ class _Walk:
             return None
         if isinstance(node, ast.Continue):
             return None
+        if not isinstance(node, _SIMPLE):  # refused when it is written
+            return known | _stored([node])
         self.reads(node, known)
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id not in known:
+        if (
+            isinstance(node, ast.AugAssign)
+            and isinstance(node.target, ast.Name)
+            and node.target.id not in known
+        ):
             raise self.source.refuse(node, f"{node.target.id} may have no value here")
         return None if isinstance(node, ast.Return) else known | _stored([node])
 
@@ -81,7 +107,7 @@ def _stored(nodes: Iterable[ast.AST]) -> set[str]:
     return {
         part.id
         for node in nodes
-        for part in ast.walk(node)
+        for part in _walk(node)
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
     }
 
@@ -89,4 +115,10 @@ def _stored(nodes: Iterable[ast.AST]) -> set[str]:
 def check_assigned(source: Source) -> None:
     """Refuse a function that may read one of its names before it has a value."""
     arguments = {argument.arg for argument in source.node.args.args}
-    _Walk(source, _stored(source.node.body) | arguments).block(source.node.body, arguments)
+    others = {
+        name
+        for part in ast.walk(source.node)
+        if isinstance(part, (ast.Global, ast.Nonlocal))  # refused when it is written
+        for name in part.names
+    }
+    _Walk(source, (_stored(source.node.body) | arguments) - others).block(source.node.body, arguments)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FunctionType
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lumen_policy.native.arithmetic import Arithmetic, Unsupported
+from lumen_policy.native.arithmetic import Arithmetic, UnsupportedError, known
 from lumen_policy.native.kinds import (
     FLOAT,
     INT,
@@ -26,14 +25,18 @@ from lumen_policy.native.kinds import (
     Value,
     registers,
 )
-from lumen_policy.native.source import UNKNOWN, Source, SubsetError
+from lumen_policy.native.source import UNKNOWN, Source
 
 if TYPE_CHECKING:
     from lumen_policy.native.module import Module
 
-__all__ = ["Expressions", "Name"]
+__all__ = ["CallsItselfError", "Expressions", "Name"]
 
 _LOADS = {"int64": "i64", "uint64": "i64", "float64": "double", "int32": "i32", "int16": "i16", "int8": "i8"}
+
+
+class CallsItselfError(Exception):
+    """A function that is under way was called; the caller knows the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +59,12 @@ class Place:
 def constant(value: Any) -> Value | None:
     """A number of the world outside as a value; None if it is no number."""
     if isinstance(value, np.uint64):
-        return Value(UNSIGNED, (str(int(value)),), int(value))
-    if isinstance(value, (bool, np.bool_, enum.IntEnum, np.integer, int)):
+        return known(UNSIGNED, int(value))
+    if isinstance(value, (int, np.int64)):  # numpy's other ints and bools calculate differently
         whole = int(value)
         if not -(2**63) <= whole < 2**63:
-            raise Unsupported(f"{whole} is beyond 64 bits; write np.uint64(…)")
-        return Value(INT, (str(whole),), whole)
+            raise UnsupportedError(f"{whole} is beyond 64 bits; write np.uint64(…)")
+        return known(INT, whole)
     if isinstance(value, float):
         return Value(FLOAT, (f"0x{np.float64(value).view(np.uint64):016X}",), value)
     return None
@@ -77,6 +80,10 @@ class Expressions(Arithmetic):
         self.names: dict[str, Name] = {}
         self.handle = ""
         """The operand of the state among the parameters, if there is one."""
+        self.line = source.node.lineno
+        """Of the innermost expression under way."""
+        self.failed = ""
+        """The block that leaves the function after trouble, once there is some."""
         self._checked = checked
 
     @property
@@ -86,12 +93,14 @@ class Expressions(Arithmetic):
     def trouble(self, condition: str, what: str) -> None:
         code = self.module.site(f"{self.source.path}:{self.line}: {what} (in {self.source.node.name})")
         noted, on = self.label(), self.label()
+        self.failed = self.failed or self.label()
         self.branch(condition, noted, on)
         self.begin_after_branch(noted)
         before = self.op("load i64, ptr %trouble")
         first = self.op(f"icmp eq i64 {before}, 0")
         self.do(f"store i64 {self.op(f'select i1 {first}, i64 {code}, i64 {before}')}, ptr %trouble")
-        self.begin(on)
+        self.jump(self.failed)
+        self.begin_after_branch(on)
 
     def begin_after_branch(self, label: str) -> None:
         """The block that a branch just written leads to."""
@@ -105,15 +114,16 @@ class Expressions(Arithmetic):
         Raises:
             SubsetError: what the subset does not have.
         """
-        self.line = node.lineno
         found = getattr(self, f"_{type(node).__name__.lower()}", None)
+        around, self.line = self.line, node.lineno
         try:
             if found is None:
-                raise Unsupported(f"{ast.unparse(node)}: {type(node).__name__} is not in the subset")
+                raise UnsupportedError(f"{ast.unparse(node)}: {type(node).__name__} is not in the subset")
             result: Value = found(node)
-            return result
-        except Unsupported as error:
+        except UnsupportedError as error:
             raise self.source.refuse(node, str(error)) from None
+        self.line = around
+        return result
 
     def numeric(self, node: ast.expr) -> Value:
         """The value of an expression that must be a number."""
@@ -131,24 +141,26 @@ class Expressions(Arithmetic):
     def _constant(self, node: ast.Constant) -> Value:
         found = constant(node.value)
         if found is None:
-            raise Unsupported(f"{node.value!r} is not a number")
+            raise UnsupportedError(f"{node.value!r} is not a number")
         return found
 
     def _name(self, node: ast.Name) -> Value:
         if node.id in self.names:
             name = self.names[node.id]
             kinds = registers(name.kind)
-            loads = tuple(self.op(f"load {kind}, ptr {slot}") for kind, slot in zip(kinds, name.slots, strict=True))
+            loads = tuple(
+                self.op(f"load {kind}, ptr {slot}") for kind, slot in zip(kinds, name.slots, strict=True)
+            )
             return Value(name.kind, loads)
         return self._outside(node)
 
     def _outside(self, node: ast.expr) -> Value:
         meaning = self.source.meaning(node)
         if meaning is UNKNOWN:
-            raise Unsupported(f"{ast.unparse(node)} is not known")
+            raise UnsupportedError(f"{ast.unparse(node)} is not known")
         found = constant(meaning)
         if found is None:
-            raise Unsupported(f"{ast.unparse(node)} is a {type(meaning).__name__}, not a number")
+            raise UnsupportedError(f"{ast.unparse(node)} is a {type(meaning).__name__}, not a number")
         return found
 
     def _is_outside(self, node: ast.expr) -> bool:
@@ -163,20 +175,24 @@ class Expressions(Arithmetic):
         if isinstance(owner.kind, Handle):
             layout = owner.kind.layout
             if node.attr not in layout.fields:
-                raise Unsupported(f"the state has no {node.attr}")
+                raise UnsupportedError(f"the state has no {node.attr}")
             field = layout.fields[node.attr]
             kind = Rows(field.dtype, field.axes, node.attr, field.rows > 0)
             return Value(kind, source=(owner.parts[0], node.attr))
         place = self.field(owner, node)
         if place.dtype.subdtype is not None:
             base, shape = place.dtype.subdtype
-            return Value(Rows(base, len(shape), place.tag), (place.address, *(str(length) for length in shape)))
+            return Value(
+                Rows(base, len(shape), place.tag), (place.address, *(str(length) for length in shape))
+            )
         return self.load(place)
 
     def field(self, owner: Value, node: ast.Attribute) -> Place:
         """Where a field of a record lies."""
         if not isinstance(owner.kind, Record):
-            raise self.source.refuse(node, f"{ast.unparse(node.value)} is {owner.kind.name} and has no .{node.attr}")
+            raise self.source.refuse(
+                node, f"{ast.unparse(node.value)} is {owner.kind.name} and has no .{node.attr}"
+            )
         fields = owner.kind.dtype.fields
         if node.attr not in fields:
             raise self.source.refuse(node, f"{owner.kind.name} has no field {node.attr}")
@@ -201,9 +217,9 @@ class Expressions(Arithmetic):
     def length(self, value: Value, axis: int) -> str:
         kind = value.kind
         if not isinstance(kind, Rows):
-            raise Unsupported(f"the length of {kind.name}")
-        if axis >= kind.axes:
-            raise Unsupported(f"axis {axis} of {kind.axes}")
+            raise UnsupportedError(f"the length of {kind.name}")
+        if not 0 <= axis < kind.axes:
+            raise UnsupportedError(f"axis {axis} of {kind.axes}")
         if value.source is None:
             return value.parts[1 + axis]
         handle, name = value.source
@@ -218,27 +234,28 @@ class Expressions(Arithmetic):
         return (self._first(value), *(self.length(value, axis) for axis in range(value.kind.axes)))
 
     def _at(self, value: Value, axis: int, index: Value) -> str:
-        """An index as an operand; in checked functions one that is out of range is trouble, and 0 instead."""
+        """An index as an operand; in checked functions one that is out of range is trouble."""
         if index.constant is not None and index.constant < 0:
-            raise Unsupported(f"index {index.constant}; count from 0")
+            raise UnsupportedError(f"index {index.constant}; count from 0")
         if not self.checked:
             return index.parts[0]
         far = self.op(f"icmp uge i64 {index.parts[0]}, {self.length(value, axis)}")
         self.trouble(far, "an index out of range")
-        return self.op(f"select i1 {far}, i64 0, i64 {index.parts[0]}")
+        return index.parts[0]
 
     def element(self, node: ast.Subscript) -> Value | Place:
         """An element as a place; a record, or rows, as a value."""
         value = self.value(node.value)
         kind = value.kind
         if not isinstance(kind, Rows):
-            raise Unsupported(f"{ast.unparse(node.value)} is {kind.name} and has no elements")
+            raise UnsupportedError(f"{ast.unparse(node.value)} is {kind.name} and has no elements")
         indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if any(isinstance(index, ast.Slice) for index in indices):
-            raise Unsupported("a slice; hand on the row and where to begin")
-        if len(indices) > kind.axes:
-            raise Unsupported(f"{len(indices)} indices for {kind.axes} axes")
-        whole = [self._at(value, axis, self.whole(index)) for axis, index in enumerate(indices)]
+            raise UnsupportedError("a slice; hand on the row and where to begin")
+        if not 1 <= len(indices) <= kind.axes:
+            raise UnsupportedError(f"{len(indices)} indices for {kind.axes} axes")
+        found = [self.whole(index) for index in indices]
+        whole = [self._at(value, axis, index) for axis, index in enumerate(found)]
         base = self._first(value)
         offset = ""
         axis = 0
@@ -256,7 +273,9 @@ class Expressions(Arithmetic):
         for length in rest if offset else ():
             offset = self.op(f"mul i64 {offset}, {length}")
         size = kind.dtype.itemsize
-        address = self.op(f"getelementptr inbounds [{size} x i8], ptr {base}, i64 {offset}") if offset else base
+        address = (
+            self.op(f"getelementptr inbounds [{size} x i8], ptr {base}, i64 {offset}") if offset else base
+        )
         if rest:
             return Value(Rows(kind.dtype, len(rest), kind.tag), (address, *rest))
         if kind.dtype.fields is not None:
@@ -264,11 +283,19 @@ class Expressions(Arithmetic):
         return Place(address, kind.dtype, kind.tag)
 
     def _subscript(self, node: ast.Subscript) -> Value:
-        if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
-            axis = self.value(node.slice).constant
-            if not isinstance(axis, int):
-                raise Unsupported("an axis that is not a number")
-            return Value(INT, (self.length(self.value(node.value.value), axis),))
+        if (
+            isinstance(node.value, ast.Attribute)
+            and node.value.attr == "shape"
+            and not self._is_outside(node.value)
+        ):
+            owner = self.value(node.value.value)
+            if isinstance(owner.kind, Rows):
+                if owner.kind.axes == 1:
+                    raise UnsupportedError("the shape of one axis; write len(…)")
+                axis = self.whole(node.slice).constant
+                if not isinstance(axis, int):
+                    raise UnsupportedError("an axis that is not a number")
+                return Value(INT, (self.length(owner, axis),))
         found = self.element(node)
         return self.load(found) if isinstance(found, Place) else found
 
@@ -289,22 +316,27 @@ class Expressions(Arithmetic):
         narrow = _LOADS[name]
         wanted = FLOAT if name == "float64" else UNSIGNED if name == "uint64" else INT
         if value.kind != wanted:
-            raise Unsupported(f"{value.kind.name} where {wanted.name} is kept")
+            raise UnsupportedError(f"{value.kind.name} where {wanted.name} is kept")
         operand = value.parts[0]
         if narrow not in ("i64", "double"):
-            operand = self.op(f"trunc i64 {operand} to {narrow}")
+            whole, operand = operand, self.op(f"trunc i64 {operand} to {narrow}")
+            if self.checked:
+                back = self.op(f"sext {narrow} {operand} to i64")
+                self.trouble(self.op(f"icmp ne i64 {back}, {whole}"), f"a number beyond {narrow[1:]} bits")
         self.do(f"store {narrow} {operand}, ptr {place.address}, !tbaa {self.module.alias(place.tag, name)}")
 
     # --- operators --------------------------------------------------------------------------------------------
     def _binop(self, node: ast.BinOp) -> Value:
         a = self.numeric(node.left)
         b = self.numeric(node.right)
-        self.line = node.lineno
         return self.binary(node.op, a, b)
 
     def _unaryop(self, node: ast.UnaryOp) -> Value:
         if isinstance(node.op, ast.Not):
             return self._choice(node)
+        lowest = isinstance(node.operand, ast.Constant) and node.operand.value == 2**63
+        if lowest and isinstance(node.op, ast.USub):
+            return known(INT, -(2**63))
         value = self.numeric(node.operand)
         if isinstance(node.op, ast.USub):
             return self.negative(value)
@@ -340,7 +372,7 @@ class Expressions(Arithmetic):
         self.begin_after_branch(no)
         second = self.numeric(node.orelse)
         if second.kind != first.kind:
-            raise Unsupported(f"{first.kind.name} or {second.kind.name}, by the condition")
+            raise UnsupportedError(f"{first.kind.name} or {second.kind.name}, by the condition")
         self.do(f"store {first.kind.llvm} {second.parts[0]}, ptr {result}")
         self.begin(on)
         return self.number(f"load {first.kind.llvm}, ptr {result}", first.kind)
@@ -356,7 +388,7 @@ class Expressions(Arithmetic):
             if index:
                 value = self.numeric(operand)
                 if value.kind != first.kind:
-                    raise Unsupported(f"{first.kind.name} or {value.kind.name}, by the condition")
+                    raise UnsupportedError(f"{first.kind.name} or {value.kind.name}, by the condition")
             self.do(f"store {first.kind.llvm} {value.parts[0]}, ptr {result}")
             if index + 1 < len(node.values):
                 further = self.label()
@@ -371,11 +403,12 @@ class Expressions(Arithmetic):
 
     def decide(self, node: ast.expr, yes: str, no: str) -> None:
         """Go to one of two blocks by the truth of an expression."""
-        self.line = node.lineno
+        around, self.line = self.line, node.lineno
         try:
             self._decide(node, yes, no)
-        except Unsupported as error:
+        except UnsupportedError as error:
             raise self.source.refuse(node, str(error)) from None
+        self.line = around
 
     def _decide(self, node: ast.expr, yes: str, no: str) -> None:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
@@ -400,8 +433,8 @@ class Expressions(Arithmetic):
             last = index + 1 == len(node.ops)
             to = yes if last else self.label()
             if isinstance(operator, (ast.In, ast.NotIn)):
-                if not last or not isinstance(right, (ast.Tuple, ast.List, ast.Set)):
-                    raise Unsupported("in: write x in (a, b)")
+                if not last or not isinstance(right, (ast.Tuple, ast.List, ast.Set)) or not right.elts:
+                    raise UnsupportedError("in: write x in (a, b)")
                 found, missing = (to, no) if isinstance(operator, ast.In) else (no, to)
                 values = [self.numeric(choice) for choice in right.elts]
                 for value in values[:-1]:
@@ -419,7 +452,7 @@ class Expressions(Arithmetic):
     # --- calls ------------------------------------------------------------------------------------------------
     def _call(self, node: ast.Call) -> Value:
         if not self._is_outside(node.func):
-            raise Unsupported(f"{ast.unparse(node.func)} is not a function of the module")
+            raise UnsupportedError(f"{ast.unparse(node.func)} is not a function of the module")
         function = self.source.meaning(node.func)
         known: dict[Any, Callable[[ast.Call], Value]] = {
             min: self._least,
@@ -430,7 +463,7 @@ class Expressions(Arithmetic):
             bool: lambda call: self.bit(self.truth(self._only(call))),
             float: lambda call: self.as_float(self._only(call)),
             np.int64: lambda call: self.as_int(self._only(call)),
-            np.uint64: lambda call: self.as_unsigned(self._only(call)),
+            np.uint64: self._unsigned,
             np.float64: lambda call: self.as_float(self._only(call)),
         }
         try:
@@ -440,17 +473,23 @@ class Expressions(Arithmetic):
         if builtin is not None:
             return builtin(node)
         if not isinstance(function, FunctionType):
-            raise Unsupported(f"{ast.unparse(node.func)}() is not in the subset")
+            raise UnsupportedError(f"{ast.unparse(node.func)}() is not in the subset")
         return self._call_function(node, function)
 
     def _only(self, node: ast.Call) -> Value:
         if len(node.args) != 1 or node.keywords:
-            raise Unsupported(f"{ast.unparse(node.func)} takes one number here")
+            raise UnsupportedError(f"{ast.unparse(node.func)} takes one number here")
         return self.numeric(node.args[0])
+
+    def _unsigned(self, node: ast.Call) -> Value:
+        only = node.args[0] if len(node.args) == 1 and not node.keywords else None
+        if isinstance(only, ast.Constant) and type(only.value) is int and only.value < 2**64:
+            return known(UNSIGNED, only.value)
+        return self.as_unsigned(self._only(node))
 
     def _several(self, node: ast.Call) -> Sequence[Value]:
         if len(node.args) < 2 or node.keywords or any(isinstance(arg, ast.Starred) for arg in node.args):
-            raise Unsupported(f"{ast.unparse(node.func)} takes two numbers or more here")
+            raise UnsupportedError(f"{ast.unparse(node.func)} takes two numbers or more here")
         return [self.numeric(argument) for argument in node.args]
 
     def _least(self, node: ast.Call) -> Value:
@@ -468,29 +507,29 @@ class Expressions(Arithmetic):
 
     def _len(self, node: ast.Call) -> Value:
         if len(node.args) != 1 or node.keywords:
-            raise Unsupported("len takes one row")
+            raise UnsupportedError("len takes one row")
         return Value(INT, (self.length(self.value(node.args[0]), 0),))
 
     def _arguments(self, node: ast.Call, function: FunctionType, names: Sequence[str]) -> list[Value]:
         given: dict[str, Value] = {}
         if len(node.args) > len(names) or any(isinstance(arg, ast.Starred) for arg in node.args):
-            raise Unsupported(f"{function.__name__} takes {', '.join(names)}")
+            raise UnsupportedError(f"{function.__name__} takes {', '.join(names)}")
         for name, argument in zip(names, node.args, strict=False):
             given[name] = self.value(argument)
         for keyword in node.keywords:
             if keyword.arg is None or keyword.arg not in names or keyword.arg in given:
-                raise Unsupported(f"{function.__name__} takes {', '.join(names)}")
+                raise UnsupportedError(f"{function.__name__} takes {', '.join(names)}")
             given[keyword.arg] = self.value(keyword.value)
         defaults = function.__defaults__ or ()
         for name, default in zip(names[len(names) - len(defaults) :], defaults, strict=True):
             if name not in given:
                 found = constant(default)
                 if found is None:
-                    raise Unsupported(f"{function.__name__}: {name} = {default!r} is not a number")
+                    raise UnsupportedError(f"{function.__name__}: {name} = {default!r} is not a number")
                 given[name] = found
         missing = [name for name in names if name not in given]
         if missing:
-            raise Unsupported(f"{function.__name__} lacks {', '.join(missing)}")
+            raise UnsupportedError(f"{function.__name__} lacks {', '.join(missing)}")
         return [given[name] for name in names]
 
     def _call_function(self, node: ast.Call, function: FunctionType) -> Value:
@@ -499,11 +538,13 @@ class Expressions(Arithmetic):
         arguments = self._arguments(node, function, names)
         for name, argument in zip(names, arguments, strict=True):
             if isinstance(argument.kind, Several) or argument.kind == NOTHING:
-                raise Unsupported(f"{name} of {function.__name__} is {argument.kind.name}")
+                raise UnsupportedError(f"{name} of {function.__name__} is {argument.kind.name}")
         checked = self.checked or self.module.is_from_outside(function)
         try:
-            callee = self.module.specialise(function, tuple(value.kind for value in arguments), checked=checked)
-        except RecursionError:
+            callee = self.module.specialise(
+                function, tuple(value.kind for value in arguments), checked=checked
+            )
+        except CallsItselfError:
             raise self.source.refuse(node, f"{function.__name__} calls itself") from None
         operands = [
             f"{register} {part}"
@@ -522,5 +563,5 @@ class Expressions(Arithmetic):
         if self.checked:
             return "%trouble"
         if not self.handle:
-            raise SubsetError(self.source.refuse(node, "a function from outside needs the state around it").args[0])
+            raise self.source.refuse(node, "a function from outside needs the state around it")
         return self._word(self.handle, self.module.layout.trouble_word)

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lumen_policy.native.layout import Layout
 
-__all__ = ["FLOAT", "INT", "NOTHING", "UNSIGNED", "Handle", "Kind", "Record", "Rows", "Scalar", "Several", "Value"]
+__all__ = [
+    "FLOAT",
+    "INT",
+    "NOTHING",
+    "UNSIGNED",
+    "Handle",
+    "Kind",
+    "Record",
+    "Rows",
+    "Scalar",
+    "Several",
+    "Value",
+]
 
 
 @dataclass(frozen=True, slots=True)

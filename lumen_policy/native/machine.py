@@ -26,7 +26,8 @@ def machine_name() -> str:
 
     Code is made for every processor of its architecture, not for this one, so a cache may be shared between machines.
     """
-    return f"{llvm.get_process_triple()} llvmlite {llvmlite.__version__} LLVM {'.'.join(map(str, llvm.llvm_version_info))}"
+    version = ".".join(map(str, llvm.llvm_version_info))
+    return f"{llvm.get_process_triple()} llvmlite {llvmlite.__version__} LLVM {version}"
 
 
 def _machine(triple: str) -> Any:
@@ -83,4 +84,5 @@ class Loaded:
             signature = ctypes.CFUNCTYPE(
                 ctypes.c_int64 if returns else None, ctypes.c_void_p, *(ctypes.c_int64,) * ints
             )
-            self.calls[name] = signature(address)
+            self.calls[name] = call = signature(address)
+            call.engine = self._engine  # type: ignore[attr-defined]  # the code lives as long as what calls it

@@ -8,9 +8,10 @@ from types import FunctionType
 from typing import Any
 
 from lumen_policy.native.assigned import check_assigned
+from lumen_policy.native.expressions import CallsItselfError
 from lumen_policy.native.kinds import INT, NOTHING, Handle, Kind, Scalar, Several
 from lumen_policy.native.layout import Layout
-from lumen_policy.native.source import inline, is_inline, source_of
+from lumen_policy.native.source import SubsetError, inline, is_inline, source_of
 from lumen_policy.native.statements import Statements
 
 __all__ = ["Entry", "Module"]
@@ -51,7 +52,8 @@ class Module:
         layout: the arrays behind the handle.
         entries: what can be called from Python; their names must differ.
         substitutes: functions from outside, by the function each stands for. They and whatever they call are checked:
-            an index out of range, a number beyond 64 bits or a division by zero is noted instead of done.
+            an index out of range, a number beyond its bits or a division by zero is noted, and the function returns 0
+            instead of going on.
         checked: every function is; to look for such errors in the entries themselves.
 
     Raises:
@@ -74,6 +76,7 @@ class Module:
         self._outside = set(self._substitutes.values())
         self._written: dict[tuple[FunctionType, tuple[Kind, ...], bool], Specialised] = {}
         self._under_way: list[FunctionType] = []
+        self._symbols = 0
         self._bodies: list[str] = []
         self._metadata: list[str] = ["!{}", '!{!"memory"}']
         self._aliases: dict[tuple[str, str], int] = {}
@@ -81,8 +84,11 @@ class Module:
         self.returns: dict[str, bool] = {}
         """Whether an entry returns an int."""
         for entry in entries:
-            kinds = (Handle(layout), *(INT,) * entry.ints)
-            assert isinstance(entry.function, FunctionType)
+            kinds: tuple[Kind, ...] = (Handle(layout), *(INT,) * entry.ints)
+            if not isinstance(entry.function, FunctionType):
+                raise SubsetError(f"{entry.name} is not a Python function")
+            if entry.name in self.returns:
+                raise SubsetError(f"two entries are called {entry.name}")
             made = self._write(entry.function, kinds, checked=checked, symbol=entry.name)
             if made.returns not in (NOTHING, INT):
                 source = source_of(entry.function)
@@ -106,17 +112,20 @@ class Module:
         """The function for arguments of these kinds, written at its first call.
 
         Raises:
-            RecursionError: a function that calls itself, directly or not.
+            CallsItselfError: a function that is under way.
         """
         key = (function, kinds, checked)
         if key not in self._written:
             if function in self._under_way:
-                raise RecursionError
-            symbol = f"{function.__module__.rpartition('.')[2]}.{function.__name__}.{len(self._written)}"
+                raise CallsItselfError
+            self._symbols += 1
+            symbol = f"{function.__code__.co_name}.{self._symbols}"
             self._written[key] = self._write(function, kinds, checked=checked, symbol=symbol)
         return self._written[key]
 
-    def _write(self, function: FunctionType, kinds: tuple[Kind, ...], *, checked: bool, symbol: str) -> Specialised:
+    def _write(
+        self, function: FunctionType, kinds: tuple[Kind, ...], *, checked: bool, symbol: str
+    ) -> Specialised:
         self._under_way.append(function)
         source = source_of(function)
         unknown = [name for name in source.node.decorator_list if source.meaning(name) is not inline]
@@ -125,7 +134,10 @@ class Module:
         check_assigned(source)
         outside = not symbol.count(".")
         writer = Statements(self, source, kinds, checked=checked)
-        writer.write(is_entry=outside)
+        try:
+            writer.write(is_entry=outside)
+        except RecursionError:
+            raise source.refuse(source.node, "it is nested too deeply") from None
         assert writer.returns is not None
         if function in self._outside and writer.returns != INT:
             raise source.refuse(source.node, f"it must return an int, not {writer.returns.name}")
@@ -159,4 +171,3 @@ class Module:
         ]
         lines += [f"!{number} = {node}" for number, node in enumerate(self._metadata)]
         return "\n".join(lines) + "\n"
-

@@ -34,8 +34,7 @@ UNKNOWN = object()
 
 
 @cache
-def _functions_of(path: str) -> list[ast.FunctionDef]:
-    text = Path(path).read_text(encoding="utf-8")
+def _functions_in(text: str, path: str) -> list[ast.FunctionDef]:
     return [node for node in ast.walk(ast.parse(text, path)) if isinstance(node, ast.FunctionDef)]
 
 
@@ -46,17 +45,26 @@ class Source:
         self.function = function
         code = function.__code__
         self.path = code.co_filename
+        place = f"{self.path}:{code.co_firstlineno}"
         try:
-            known = _functions_of(self.path)
+            known = _functions_in(Path(self.path).read_text(encoding="utf-8"), self.path)
         except OSError:
-            raise SubsetError(f"{self.path}: the source of {function.__name__}() is not there") from None
+            raise SubsetError(f"{place}: the source of {function.__name__}() is not there") from None
+        except ValueError as error:
+            raise SubsetError(
+                f"{place}: the source of {function.__name__}() cannot be read: {error}"
+            ) from None
+        except SyntaxError as error:
+            raise SubsetError(f"{self.path}:{error.lineno}: {error.msg}") from None
         for node in known:
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             if node.name == code.co_name and first == code.co_firstlineno:
                 self.node = node
                 break
         else:
-            raise SubsetError(f"{self.path}: {function.__name__}() is not there as it was loaded; was it edited?")
+            raise SubsetError(
+                f"{place}: no def of {function.__name__}() as it was loaded; was the file edited?"
+            )
 
     def refuse(self, node: ast.AST, why: str) -> SubsetError:
         """The error that says what cannot be compiled, and where."""
@@ -70,7 +78,10 @@ class Source:
             names = function.__code__.co_freevars
             if node.id in names:
                 assert function.__closure__ is not None
-                return function.__closure__[names.index(node.id)].cell_contents
+                try:
+                    return function.__closure__[names.index(node.id)].cell_contents
+                except ValueError:  # it has no value yet
+                    return UNKNOWN
             if node.id in function.__globals__:
                 return function.__globals__[node.id]
             return getattr(builtins, node.id, UNKNOWN)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from lumen_policy.native.arithmetic import Unsupported
+from lumen_policy.native.arithmetic import UnsupportedError
 from lumen_policy.native.expressions import Expressions, Name, Place
 from lumen_policy.native.kinds import INT, NOTHING, Handle, Kind, Record, Scalar, Several, Value, registers
+from lumen_policy.native.layout import alignment
 from lumen_policy.native.source import Source
 
 if TYPE_CHECKING:
@@ -40,21 +41,29 @@ class Statements(Expressions):
         arguments = self.source.node.args
         if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.posonlyargs:
             raise self.source.refuse(self.source.node, "parameters other than plain ones")
+        if len(arguments.args) != len(self._kinds):
+            raise self.source.refuse(self.source.node, f"it must take {len(self._kinds)} parameters")
         for argument, kind in zip(arguments.args, self._kinds, strict=True):
             self._take_parameter(argument.arg, kind)
         if self.checked and is_entry:
-            self.do(f"%trouble = getelementptr inbounds i64, ptr {self.handle}, i64 {self.module.layout.trouble_word}")
+            self.do(
+                f"%trouble = getelementptr inbounds i64, ptr {self.handle}, i64 {self.module.layout.trouble_word}"
+            )
         self.block(self.source.node.body)
         if not self.ended:
             if self.returns not in (None, NOTHING):
                 raise self.source.refuse(self.source.node, "it may end without a value")
             self._returns(self.source.node, NOTHING)
             self.give("ret void")
+        self.returns = self.returns or NOTHING  # it never ends
+        if self.failed:
+            self.begin_after_branch(self.failed)
+            self.give(f"ret {self.returns.llvm}{' zeroinitializer' if self.returns != NOTHING else ''}")
 
     def _take_parameter(self, name: str, kind: Kind) -> None:
         operands = []
-        for number, register in enumerate(registers(kind)):
-            operand = f"%p.{name}.{number}"
+        for register in registers(kind):
+            operand = f"%p{len(self.parameters)}"
             self.parameters.append(f"{register} {operand}")
             operands.append(operand)
         if isinstance(kind, Handle):
@@ -65,12 +74,12 @@ class Statements(Expressions):
         """Write a value into the memory of a name, which has its first one's kind."""
         known = self.names.get(name)
         if isinstance(value.kind, Several) or value.kind == NOTHING:
-            raise Unsupported(f"{name} cannot be {value.kind.name}")
+            raise UnsupportedError(f"{name} cannot be {value.kind.name}")
         if known is None:
             known = Name(value.kind, self.slot(registers(value.kind)))
             self.names[name] = known
         if known.kind != value.kind:
-            raise Unsupported(f"{name} is {known.kind.name} and cannot become {value.kind.name}")
+            raise UnsupportedError(f"{name} is {known.kind.name} and cannot become {value.kind.name}")
         for register, part, slot in zip(registers(value.kind), self.parts(value), known.slots, strict=True):
             self.do(f"store {register} {part}, ptr {slot}")
 
@@ -88,12 +97,12 @@ class Statements(Expressions):
             SubsetError: what the subset does not have.
         """
         self.line = node.lineno
-        found = getattr(self, f"_do_{type(node).__name__.lower()}", None)
+        found: Callable[[ast.stmt], None] | None = getattr(self, f"_do_{type(node).__name__.lower()}", None)
         try:
             if found is None:
-                raise Unsupported(f"{type(node).__name__} is not in the subset")
+                raise UnsupportedError(f"{type(node).__name__} is not in the subset")
             found(node)
-        except Unsupported as error:
+        except UnsupportedError as error:
             raise self.source.refuse(node, str(error)) from None
 
     def _do_pass(self, node: ast.Pass) -> None:
@@ -102,15 +111,15 @@ class Statements(Expressions):
     def _do_expr(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             return
-        if not isinstance(node.value, ast.Call):
-            raise Unsupported("an expression whose value nobody takes")
         self.value(node.value)
+        if not isinstance(node.value, ast.Call):
+            raise UnsupportedError("an expression whose value nobody takes")
 
     def _do_return(self, node: ast.Return) -> None:
         if node.value is None:
             self._returns(node, NOTHING)
             self.give("ret void")
-        elif isinstance(node.value, ast.Tuple):
+        elif isinstance(node.value, ast.Tuple) and node.value.elts:
             values = [self.numeric(element) for element in node.value.elts]
             kinds = tuple(value.kind for value in values if isinstance(value.kind, Scalar))
             returned = Several(kinds)
@@ -122,7 +131,7 @@ class Statements(Expressions):
         else:
             value = self.value(node.value)
             if value.kind == NOTHING or not isinstance(value.kind, (Scalar, Several)):
-                raise Unsupported(f"{value.kind.name} cannot be returned")
+                raise UnsupportedError(f"{value.kind.name} cannot be returned")
             self._returns(node, value.kind)
             self.give(f"ret {value.kind.llvm} {value.parts[0]}")
 
@@ -135,7 +144,7 @@ class Statements(Expressions):
     def _do_assign(self, node: ast.Assign) -> None:
         if isinstance(node.value, ast.Tuple):
             if len(node.targets) != 1:
-                raise Unsupported("several values for several names at once")
+                raise UnsupportedError("several values for several names at once")
             self._assign_several(node.targets[0], [self.value(element) for element in node.value.elts])
             return
         value = self.value(node.value)
@@ -144,12 +153,12 @@ class Statements(Expressions):
 
     def _do_annassign(self, node: ast.AnnAssign) -> None:
         if node.value is None:
-            raise Unsupported("a name without a value")
+            raise UnsupportedError("a name without a value")
         self._assign(node.target, self.value(node.value))
 
     def _assign_several(self, target: ast.expr, values: Sequence[Value]) -> None:
         if not isinstance(target, (ast.Tuple, ast.List)) or len(target.elts) != len(values):
-            raise Unsupported(f"{len(values)} values for {ast.unparse(target)}")
+            raise UnsupportedError(f"{len(values)} values for {ast.unparse(target)}")
         for one, value in zip(target.elts, values, strict=True):
             self._assign(one, value)
 
@@ -169,31 +178,33 @@ class Statements(Expressions):
             else:
                 self._copy_record(place, value)
         else:
-            raise Unsupported(f"an assignment to {ast.unparse(target)}")
+            raise UnsupportedError(f"an assignment to {ast.unparse(target)}")
 
     def _place(self, target: ast.Attribute | ast.Subscript) -> Place | Value:
         if isinstance(target, ast.Subscript):
             return self.element(target)
         if self._is_outside(target):
-            raise Unsupported(f"{ast.unparse(target)} is not the function's own")
+            raise UnsupportedError(f"{ast.unparse(target)} is not the function's own")
         place = self.field(self.value(target.value), target)
         if place.dtype.subdtype is not None:
-            raise Unsupported(f"an assignment to all of {ast.unparse(target)}")
+            raise UnsupportedError(f"an assignment to all of {ast.unparse(target)}")
         return place
 
     def _copy_record(self, target: Value, value: Value) -> None:
         if not isinstance(target.kind, Record) or target.kind != value.kind:
-            raise Unsupported(f"{value.kind.name} assigned to {target.kind.name}")
-        offset, size = 0, target.kind.dtype.itemsize
+            raise UnsupportedError(f"{value.kind.name} assigned to {target.kind.name}")
+        offset, size, width = 0, target.kind.dtype.itemsize, alignment(target.kind.dtype)
         loaded = []
         while offset < size:
-            kind, step = ("i64", 8) if size - offset >= 8 else ("i8", 1)
+            step = next(step for step in (8, 4, 2, 1) if step <= size - offset)
+            kind = f"i{8 * step}"
             source = self.op(f"getelementptr inbounds i8, ptr {value.parts[0]}, i64 {offset}")
-            loaded.append((kind, offset, self.op(f"load {kind}, ptr {source}")))
+            word = self.op(f"load {kind}, ptr {source}, align {min(step, width)}")
+            loaded.append((kind, step, offset, word))
             offset += step
-        for kind, offset, word in loaded:
+        for kind, step, offset, word in loaded:
             place = self.op(f"getelementptr inbounds i8, ptr {target.parts[0]}, i64 {offset}")
-            self.do(f"store {kind} {word}, ptr {place}")
+            self.do(f"store {kind} {word}, ptr {place}, align {min(step, width)}")
 
     def _do_augassign(self, node: ast.AugAssign) -> None:
         if isinstance(node.target, ast.Name):
@@ -202,12 +213,11 @@ class Statements(Expressions):
             return
         place = self._place(node.target)
         if not isinstance(place, Place):
-            raise Unsupported(f"an operation on {place.kind.name}")
+            raise UnsupportedError(f"an operation on {place.kind.name}")
         self.store(place, self._changed(node, self.load(place)))
 
     def _changed(self, node: ast.AugAssign, before: Value) -> Value:
         by = self.numeric(node.value)
-        self.line = node.lineno
         return self.binary(node.op, before, by)
 
     # --- flow -------------------------------------------------------------------------------------------------
@@ -228,7 +238,7 @@ class Statements(Expressions):
 
     def _do_while(self, node: ast.While) -> None:
         if node.orelse:
-            raise Unsupported("else of a loop")
+            raise UnsupportedError("else of a loop")
         again, body, on = self.label(), self.label(), self.label()
         endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
         self.begin(again)
@@ -250,22 +260,23 @@ class Statements(Expressions):
 
     def _do_for(self, node: ast.For) -> None:
         if node.orelse:
-            raise Unsupported("else of a loop")
+            raise UnsupportedError("else of a loop")
         call = node.iter
         if not (
             isinstance(call, ast.Call)
             and isinstance(call.func, ast.Name)
+            and self._is_outside(call.func)
             and self.source.meaning(call.func) is range
             and 1 <= len(call.args) <= 3
             and not call.keywords
         ):
-            raise Unsupported("a loop over anything but range(…)")
+            raise UnsupportedError("a loop over anything but range(…)")
         if not isinstance(node.target, ast.Name):
-            raise Unsupported("a loop with several names")
+            raise UnsupportedError("a loop with several names")
         bounds = [self.whole(argument) for argument in call.args]
         step = bounds[2].constant if len(bounds) == 3 else 1
         if not isinstance(step, int) or step == 0:
-            raise Unsupported("a step that is not a number, or 0")
+            raise UnsupportedError("a step that is not a number, or 0")
         first = bounds[0] if len(bounds) > 1 else Value(INT, ("0",), 0)
         end = bounds[1 if len(bounds) > 1 else 0]
         counter = self.slot(("i64",))[0]
@@ -279,6 +290,12 @@ class Statements(Expressions):
         self._body(node.body, further, on)
         self.begin(further)
         before = self.op(f"load i64, ptr {counter}")
+        if step not in (1, -1):  # the last step may lead beyond 64 bits
+            left = (end.parts[0], before) if step > 0 else (before, end.parts[0])
+            more = self.label()
+            rest = self.op(f"sub i64 {left[0]}, {left[1]}")
+            self.branch(self.op(f"icmp ugt i64 {rest}, {abs(step)}"), more, on)
+            self.begin_after_branch(more)
         self.do(f"store i64 {self.op(f'add i64 {before}, {step}')}, ptr {counter}")
         self.jump(again)
         self.begin_after_branch(on)
@@ -289,5 +306,3 @@ class Statements(Expressions):
 
     def _do_continue(self, node: ast.Continue) -> None:
         self.jump(self._loops[-1][0])
-
-
