@@ -32,7 +32,7 @@ from lumen_policy.replay.own_rules import STANDARD, OwnRules, load_rules
 from lumen_policy.settings import Settings
 from lumen_policy.trace.table import Trace
 
-__all__ = ["NO_DRAFT", "Cluster", "resolve_cluster"]
+__all__ = ["NO_DRAFT", "NO_RULES", "Cluster", "resolve_cluster"]
 
 NO_DRAFT = "none"
 NO_RULES = "none"

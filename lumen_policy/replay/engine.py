@@ -72,6 +72,8 @@ def prepare(rules: OwnRules = STANDARD) -> None:
     """Load the kernel, compiling it first where no cached one lies; says so on stderr."""
     if not program.interpreted():
         program.compiled(rules)
+    elif rules.path:
+        program.check_rules(rules)
 
 
 def _drive(state: State, rules: OwnRules, margin: int) -> int:
@@ -80,8 +82,9 @@ def _drive(state: State, rules: OwnRules, margin: int) -> int:
     status = _loop(run, margin)
     wrong = run.close()
     choice = int(state.g["wrong_choice"][0])
-    if choice:
-        wrong = f"{rules.path}: a rule chose a worker that is no candidate for {decisions.CHOICES[choice]}"
+    if choice and not wrong:
+        names, why = decisions.CHOICES[choice]
+        wrong = f"{rules.place(names)} {why}"
     if wrong:
         raise InputError(f"own_rules: {wrong}")
     return status

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import difflib
 import hashlib
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,6 +25,18 @@ DECISIONS: Mapping[str, FunctionType] = {
     if name != "kv_load"  # a formula that the decisions share, none itself
 }
 """Every decision by name. A function of the same name and parameters can stand in for it."""
+
+_MAY_IMPORT = (
+    "__future__",
+    "collections.abc",
+    "enum",
+    "math",
+    "numpy",
+    "typing",
+    "lumen_policy.decide",
+    "lumen_policy.native",
+)
+"""Nothing else, so that a file's digest says all that its rules depend on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +65,27 @@ class OwnRules:
         """By the function each stands in for."""
         return {DECISIONS[name]: function for name, function in self.functions().items()}
 
+    def place(self, names: tuple[str, ...]) -> str:
+        """Where the rules of these names stand: ``path:line: name``, with "or" between several."""
+        found = {name: function for name, function in self.functions().items() if name in names}
+        if not found:
+            return self.path
+        lines = [str(function.__code__.co_firstlineno) for function in found.values()]
+        return f"{self.path}:{lines[0]}: {' or '.join(found)}"
+
+    def confirm(self) -> None:
+        """Check that the file still holds what was loaded.
+
+        Raises:
+            InputError: it does not.
+        """
+        if self.path and hashlib.sha256(_read(Path(self.path))).hexdigest() != self.digest:
+            raise InputError(f"own_rules: {self.path} has changed since it was loaded")
+
+    def line_of(self, error: BaseException) -> int:
+        """The line of the file that an exception comes from; 0 if it comes from elsewhere."""
+        return _line(error, self.path) if self.path else 0
+
 
 STANDARD = OwnRules()
 """The package's own decisions."""
@@ -69,38 +105,59 @@ def load_rules(path: str | Path) -> OwnRules:
     Raises:
         InputError: no such file, no decision in it, other parameters, or an error in the file: file and line.
     """
+    if not str(path).strip():
+        raise InputError("own_rules: a Python file, or none")
     place = Path(path).resolve()
-    rules = OwnRules(str(place), _digest(place))
+    rules = OwnRules(str(place), hashlib.sha256(_read(place)).hexdigest())
     rules.functions()
     return rules
 
 
-def _digest(place: Path) -> str:
+def _read(place: Path) -> bytes:
     try:
-        return hashlib.sha256(place.read_bytes()).hexdigest()
+        return place.read_bytes()
     except OSError as error:
         raise InputError(f"own_rules: {place}: {error.strerror}") from None
+    except ValueError as error:  # a path that holds a zero byte
+        raise InputError(f"own_rules: {str(place)!r}: {error}") from None
 
 
 @cache
 def _functions(path: str, digest: str) -> Mapping[str, FunctionType]:
-    place = Path(path)
-    if _digest(place) != digest:
+    content = _read(Path(path))
+    if hashlib.sha256(content).hexdigest() != digest:
         raise InputError(f"own_rules: {path} has changed since it was loaded")
-    names = _run(place)
+    names = _run(content, path)
+    for name, value in names.items():
+        if isinstance(value, FunctionType) and value.__code__.co_filename == path:
+            _check_spelling(name, value)
     found: dict[str, FunctionType] = {}
     for name, standard in DECISIONS.items():
-        function = names.get(name)
-        if not isinstance(function, FunctionType) or function.__code__.co_filename != path:
+        value = names.get(name, standard)
+        if value is standard:
             continue
+        if not isinstance(value, FunctionType) or value.__code__.co_filename != path:
+            raise InputError(f"own_rules: {path}: {name} is not a function of this file")
         wanted = _parameters(standard)
-        if _parameters(function) != wanted:
-            line = function.__code__.co_firstlineno
+        if _parameters(value) != wanted:
+            line = value.__code__.co_firstlineno
             raise InputError(f"own_rules: {path}:{line}: {name} must take ({', '.join(wanted)})")
-        found[name] = function
+        found[name] = value
     if not found:
         raise InputError(f"own_rules: {path} has no function named {', '.join(sorted(DECISIONS))}")
     return found
+
+
+def _check_spelling(name: str, function: FunctionType) -> None:
+    """Refuse a public function that is almost named as a decision: it would stand in for nothing."""
+    if name.startswith("_") or name in DECISIONS:
+        return
+    for near in difflib.get_close_matches(name, DECISIONS, n=1, cutoff=0.84):
+        code = function.__code__
+        raise InputError(
+            f"own_rules: {code.co_filename}:{code.co_firstlineno}: {name} is no decision, did you mean {near!r}? "
+            f"Helpers with such a name begin with _"
+        )
 
 
 def _parameters(function: FunctionType) -> tuple[str, ...]:
@@ -109,24 +166,54 @@ def _parameters(function: FunctionType) -> tuple[str, ...]:
     return (*plain, "…") if code.co_kwonlyargcount or code.co_flags & 0x0C else plain
 
 
-def _run(place: Path) -> dict[str, object]:
-    """What the file defines."""
-    names: dict[str, object] = {"__name__": place.stem, "__file__": str(place)}
+def _run(content: bytes, path: str) -> dict[str, object]:
+    """What the file defines; what it prints goes to stderr."""
+    names: dict[str, object] = {"__name__": Path(path).stem, "__file__": path}
     try:
-        tree = ast.parse(place.read_text(encoding="utf-8"), str(place))
-        exec(compile(tree, str(place), "exec"), names)
+        tree = ast.parse(content.decode("utf-8"), path)
+        code = compile(tree, path, "exec")
     except SyntaxError as error:
-        raise InputError(f"own_rules: {place}:{error.lineno}: {error.msg}") from None
-    except Exception as error:
-        raise InputError(f"own_rules: {place}:{_line(error, place)}: {type(error).__name__}: {error}") from None
+        raise InputError(f"own_rules: {path}:{error.lineno}: {error.msg}") from None
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(f"own_rules: {path}:{line}: not a text in UTF-8") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise InputError(f"own_rules: {path}: {error}") from None
+    for line, why in _misdeeds(tree):
+        raise InputError(f"own_rules: {path}:{line}: {why}")
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            exec(code, names)
+    except (Exception, SystemExit) as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(f"own_rules: {path}:{_line(error, path)}: {said}") from None
     return names
 
 
-def _line(error: BaseException, place: Path) -> int:
+def _misdeeds(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Imports whose meaning the digest does not cover, and functions that write what they are given."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for name in _imported(node):
+                if not any(name == known or name.startswith(f"{known}.") for known in _MAY_IMPORT):
+                    yield node.lineno, f"it imports {name}; rules may import {', '.join(_MAY_IMPORT)}"
+        if isinstance(node, ast.FunctionDef):
+            for part in ast.walk(node):
+                if isinstance(part, (ast.Subscript, ast.Attribute)) and not isinstance(part.ctx, ast.Load):
+                    yield part.lineno, f"{ast.unparse(part)} is not the function's own to change"
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return ["." * node.level + (node.module or "")]
+
+
+def _line(error: BaseException, path: str) -> int:
     line = 0
     trace = error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(place):
+        if trace.tb_frame.f_code.co_filename == path:
             line = trace.tb_lineno
         trace = trace.tb_next
     return line

@@ -24,7 +24,6 @@ from lumen_policy.errors import InputError, ReplayError
 from lumen_policy.measures.impact import ExcessE2E, excess_e2e
 from lumen_policy.measures.load import mean_load
 from lumen_policy.policies.spec import RecoveryPolicy
-from lumen_policy.policies.stop_and_restart import stop_and_restart
 from lumen_policy.replay.contract import PS_PER_S, IntArray, Interruption, ReplayInput, ReplayOutput
 from lumen_policy.tune.scenario import Scenario, ScenarioPlan
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from cost_models.serving_costs import PAGE_TOKENS
 from lumen_policy.capacity import Capacity, capacity
-from lumen_policy.cluster import Cluster, resolve_cluster
+from lumen_policy.cluster import NO_RULES, Cluster, resolve_cluster
 from lumen_policy.errors import InputError
 from lumen_policy.faults import Scope
 from lumen_policy.policies.fixed_checkpointing import fixed_checkpointing
@@ -360,6 +360,8 @@ def _refuse_searched(settings: Settings) -> None:
             raise InputError(f"{name}: tune draws its own crashes; leave it out (victims, warmup_s)")
     if settings.rate_scale is not None:
         raise InputError("rate_scale: tune reaches its load by superposing copies; use load")
+    if settings.own_rules != NO_RULES:
+        raise InputError("own_rules: a policy file cannot carry rules of your own; use replay or compare")
 
 
 class _Silent:

@@ -202,7 +202,10 @@ def _planned_drafts(s: Any, i: int, count: int, verified: int) -> int:
             resting_context += q.offset + w.steps
     plain = count - verified - resting
     reserved = g.min_prefill if w.prefilling > 0 else 0
-    drafts = min(decisions.drafts_per_pass(g.k, plain, verified, g.token_budget, reserved), g.k)
+    drafts = decisions.drafts_per_pass(g.k, plain, verified, g.token_budget, reserved)
+    if drafts < 0 or drafts > g.k or (drafts > 0 and plain + verified * (drafts + 1) > g.token_budget):
+        g.wrong_choice = decisions.DRAFTS
+        drafts = 0
     if drafts < 1 or g.guard == 0:
         return drafts
     expected = float(plain)

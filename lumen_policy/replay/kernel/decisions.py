@@ -1,6 +1,6 @@
 """The decisions the kernel takes, by name: those of ``lumen_policy.decide``, which the twin and a gateway call too.
 
-The kernel always asks ``decisions.name(…)``, so a rule from outside can stand in for any of them (``replay.rules``).
+The kernel always asks ``decisions.name(…)``, so that ``replay.own_rules`` can put another function in its place.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from lumen_policy.native import inline
 
 __all__ = [
     "CHOICES",
+    "DRAFTS",
     "HOLDER",
     "ROUTE",
     "TARGET",
@@ -48,9 +49,23 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
 
 
-HOLDER, ROUTE, TARGET = 1, 2, 3
+HOLDER, ROUTE, TARGET, DRAFTS = 1, 2, 3, 4
 """What was chosen wrong, in ``GLOBAL.wrong_choice``."""
-CHOICES = ("", "a holder", "a request", "a drafter")
+_NO_WORKER = "that is no number of a worker or is believed dead"
+CHOICES: tuple[tuple[tuple[str, ...], str], ...] = (
+    ((), ""),
+    (
+        ("choose_holder", "next_on_ring"),
+        f"chose a holder {_NO_WORKER}, is the request's own worker, or is excluded by a rule of failure domains",
+    ),
+    (
+        ("shortest_queue", "round_robin", "power_of_two", "least_kv", "least_loaded", "prefer_holder"),
+        f"chose a worker {_NO_WORKER}",
+    ),
+    (("choose_target",), f"chose a worker {_NO_WORKER}, or has a drafter"),
+    (("drafts_per_pass",), "chose fewer drafts than none, more than k, or more than fit in the token budget"),
+)
+"""Which decisions each of these is, and what that means."""
 
 
 @inline

@@ -109,18 +109,18 @@ def _choose(s: Any, i: int, first: int, tokens: int, t: int) -> int:
         live = _mask(s, i, first)
     if g.placement == _RING:
         choice = decisions.next_on_ring(i, s.by_worker[live])
-        return decisions.taken(g, s.by_worker[live], choice, decisions.HOLDER)
-    follow(s, t)
-    choice = decisions.choose_holder(
-        i,
-        0 if g.eviction != 0 else (tokens + 15) >> 4,
-        s.by_worker[live],
-        s.by_worker[FREE_SEEN if g.report_ps > 0 else FREE],
-        s.by_worker[held_row(g)],
-        s.by_worker[queue_row(s, t)],
-        g.token_weight,
-        g.request_weight,
-    )
+    else:
+        follow(s, t)
+        choice = decisions.choose_holder(
+            i,
+            0 if g.eviction != 0 else (tokens + 15) >> 4,
+            s.by_worker[live],
+            s.by_worker[FREE_SEEN if g.report_ps > 0 else FREE],
+            s.by_worker[held_row(g)],
+            s.by_worker[queue_row(s, t)],
+            g.token_weight,
+            g.request_weight,
+        )
     if choice == i:
         g.wrong_choice = decisions.HOLDER
         return -1
@@ -229,8 +229,8 @@ def route_once(s: Any, r: int, t: int) -> int:
         choice = decisions.power_of_two(
             live,
             s.by_worker[queue_row(s, t)],
-            np.int64(decisions.draw(g.seed, ROUTER, r, 0) >> _HALF),
-            np.int64(decisions.draw(g.seed, ROUTER, r, 1) >> _HALF),
+            int(decisions.draw(g.seed, ROUTER, r, 0) >> _HALF),
+            int(decisions.draw(g.seed, ROUTER, r, 1) >> _HALF),
         )
     else:
         follow(s, t)

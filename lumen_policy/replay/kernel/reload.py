@@ -88,7 +88,11 @@ def _choose(s: Any, t: int) -> int:
         g.token_weight,
         g.request_weight,
     )
-    return decisions.taken(g, s.by_worker[LIVE], choice, decisions.TARGET)
+    choice = decisions.taken(g, s.by_worker[LIVE], choice, decisions.TARGET)
+    if choice >= 0 and s.by_worker[HAS_DRAFTER, choice] != 0:
+        g.wrong_choice = decisions.TARGET
+        return -1
+    return choice
 
 
 def _attach(s: Any, i: int, target: int) -> None:

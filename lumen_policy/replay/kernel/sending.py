@@ -118,7 +118,11 @@ def _recover(s: Any, r: int, t: int) -> None:
                 load = decisions.kv_load(
                     g.token_weight, s.by_worker[held, holder], g.request_weight, s.by_worker[queue, holder]
                 )
-            if decisions.prefer_holder(1 if holder >= 0 else 0, load, saved, g.theta, g.tau):
+            if (
+                decisions.prefer_holder(1 if holder >= 0 else 0, load, saved, g.theta, g.tau)
+                and holder >= 0
+                and saved > 0  # a rule from outside may prefer what is not there
+            ):
                 i = holder
                 source = holder
             else:
