@@ -6,7 +6,7 @@ from typing import Any
 
 from lumen_policy.replay.draws import RESTORE
 from lumen_policy.replay.kernel import decisions
-from lumen_policy.replay.kernel.checkpoints import follow, freeze, make_explicit, release_old
+from lumen_policy.replay.kernel.checkpoints import follow, release_old
 from lumen_policy.replay.kernel.decoding import join_decode, leave_decode, settle_decode_clock
 from lumen_policy.replay.kernel.state import (
     COMPLETIONS,
@@ -23,6 +23,7 @@ from lumen_policy.replay.kernel.state import (
     SITTING_OUT,
     VERIFIED,
 )
+from lumen_policy.replay.kernel.rows import freeze_copies, grow_copies
 from lumen_policy.replay.kernel.stretch import look
 from lumen_policy.replay.kernel.structures import heap_remove, tree_update
 
@@ -75,8 +76,7 @@ def _take_restored(s: Any, i: int) -> None:
             q.odd = 1
             w.odd += 1
             w.irregular = 1
-            if g.slotted == 0 and q.holder >= 0:
-                make_explicit(s, r)
+            grow_copies(s, r)
             continue
         q.state = PREFILL
         place = kept
@@ -168,7 +168,7 @@ def _preempt_last(s: Any, i: int, t: int) -> None:
     q = s.requests[victim]
     if q.state == DECODE:
         settle_decode_clock(s, i, victim)
-        freeze(s, victim)
+        freeze_copies(s, victim)
         w.used -= leave_decode(s, i, victim)
         heap_remove(s.batches[COMPLETIONS, i], w.decoding, place)
         w.decoding -= 1

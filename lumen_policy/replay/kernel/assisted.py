@@ -7,15 +7,15 @@ from typing import Any
 from lumen_policy.replay.draws import ACCEPTANCE
 from lumen_policy.replay.kernel import decisions
 from lumen_policy.replay.kernel.admission import plan_decodes, take_pages
-from lumen_policy.replay.kernel.checkpoints import follow, make_explicit, rejoin_regular
+from lumen_policy.replay.kernel.checkpoints import follow
+from lumen_policy.replay.kernel.rows import grow_copies, join_row
 from lumen_policy.replay.kernel.state import (
     COMPLETIONS,
-    EXPLICIT,
-    EXPLICITS,
     IDLE,
     KV_TOKENS,
+    NOWHERE,
     ORDERING,
-    REGULAR,
+    OWN,
     SITTING_OUT,
     VERIFIED,
 )
@@ -32,9 +32,7 @@ def _count_by_number(s: Any, i: int) -> None:
     w = s.workers[i]
     w.by_number = 1
     for j in range(w.decoding):
-        r = s.batches[COMPLETIONS, i, j] & 0xFFFFFFFF
-        if s.requests[r].growth == REGULAR:
-            make_explicit(s, r)
+        grow_copies(s, s.batches[COMPLETIONS, i, j] & 0xFFFFFFFF)
 
 
 def end_by_number(s: Any, i: int) -> None:
@@ -42,8 +40,11 @@ def end_by_number(s: Any, i: int) -> None:
     w = s.workers[i]
     w.by_number = 0
     j = 0
-    while j < w.explicit:
-        if not rejoin_regular(s, s.batches[EXPLICITS, i, j]):
+    while j < w.own:
+        c = s.own[i, j]
+        if s.slots[c].place == NOWHERE:
+            join_row(s, c)
+        if s.slots[c].growth == OWN:
             j += 1
 
 
@@ -82,7 +83,7 @@ def begin_assisted(s: Any, i: int, t: int) -> None:
     """Plan and start the next pass of a worker with a drafter and decoding requests."""
     g = s.g[0]
     w = s.workers[i]
-    if w.by_number == 0 and g.placement != 0 and g.slotted == 0:
+    if w.by_number == 0 and g.placement != 0:
         _count_by_number(s, i)
     count = w.decoding
     for j in range(count):
@@ -294,7 +295,7 @@ def finish_pass(s: Any, i: int, t: int) -> None:
         tokens = 1
         if q.verify == SITTING_OUT:
             tokens = 0
-            if g.slotted != 0 or q.growth == EXPLICIT:
+            if g.placement != 0:
                 q.rested = 1
             if q.odd == 0:
                 q.odd = 1

@@ -19,12 +19,12 @@ def integrate(g: Any, change: int, t: int) -> None:
 
 @inline
 def refresh_hot(s: Any, holder: int) -> None:
-    """Recompute whether an EXPLICIT copy at the holder could grow."""
+    """Recompute whether an OWN copy at the holder could grow."""
     g = s.g[0]
     hot = (
         1
         if s.by_worker[EXPLICIT_AT, holder] > 0
-        and (s.by_worker[FREE, holder] > 0 or s.by_worker[PARTIAL, holder] > 0)
+        and (s.by_worker[FREE, holder] > 0 or s.by_worker[PARTIAL, holder] > 0 or g.eviction != 0)
         and s.by_worker[ALIVE, holder] != 0
         else 0
     )

@@ -2,9 +2,9 @@
 
 No iteration waits for a checkpoint, so the accounting may lag behind the workers: ``follow`` brings it up to an
 instant whenever somebody is about to look or something is about to leave. It takes the ends of iterations in their true
-order. Copies that have caught up are REGULAR: each grows by one token at each decode step of its server and opens a
-page at the steps of its phase, so an iteration costs two rows of counters. Only where a page is short, where copies
-wait for one, or where two iterations end at one instant are the transfers taken one by one, by (holder, request).
+order. Here are links that take no time; ``links`` has the others. An iteration costs two rows of counters (``rows``)
+where every holder has room for what it gets; otherwise the instant is taken holder by holder, and in order of copies at
+those that are short of pages.
 """
 
 from __future__ import annotations
@@ -12,26 +12,24 @@ from __future__ import annotations
 from typing import Any
 
 from lumen_policy.native import inline
-from lumen_policy.replay.kernel.books import give_back, integrate, refresh_hot
+from lumen_policy.replay.kernel.arrivals import arrive, send_up_to
+from lumen_policy.replay.kernel.books import give_back, integrate
 from lumen_policy.replay.kernel.links import follow_links
-from lumen_policy.replay.kernel.slots import drop_slots, open_slot, take_old_slot
+from lumen_policy.replay.kernel.rows import expand, join_row, leave_row, make_own
 from lumen_policy.replay.kernel.state import (
     ALIVE,
     CANDIDATES,
-    EXPLICIT,
-    EXPLICIT_AT,
-    EXPLICITS,
+    COMPLETIONS,
+    DECODE,
+    ENDING,
     FAR,
     FREE,
     HELD,
     HOT_HOLDER,
     KV_TOKENS,
-    NO_COPY,
     PAGES,
-    PARTIAL,
-    REGULAR,
+    PORTION,
     SPECIALS,
-    STATIC,
     SYNC_NEXT,
     SYNCS,
     TOTAL,
@@ -39,134 +37,7 @@ from lumen_policy.replay.kernel.state import (
 )
 from lumen_policy.replay.kernel.structures import sort_keys, tree_update
 
-__all__ = [
-    "arrived_tokens",
-    "follow",
-    "freeze",
-    "make_explicit",
-    "open_copy",
-    "rejoin_regular",
-    "release",
-    "release_old",
-    "settle",
-    "take_old_copy",
-]
-
-
-@inline
-def arrived_tokens(s: Any, q: Any) -> int:
-    """Tokens of a request's copy, as far as the accounting has come."""
-    if q.growth == REGULAR:
-        return q.offset + s.workers[q.server].sync_steps - 1
-    return q.arrived
-
-
-@inline
-def _register(s: Any, r: int) -> None:
-    """A caught-up copy starts to grow with every decode iteration of its server."""
-    q = s.requests[r]
-    s.copies[q.server, TOTAL, q.holder] += 1
-    s.copies[q.server, (1 - q.offset) & 15, q.holder] += 1
-    w = s.workers[q.server]
-    w.regular += 1
-    phase = (1 - q.offset) & 15
-    q.phase_next = w.phase_head[phase]
-    q.phase_last = -1
-    if q.phase_next >= 0:
-        s.requests[q.phase_next].phase_last = r
-    w.phase_head[phase] = r
-    q.growth = REGULAR
-
-
-@inline
-def _unregister(s: Any, q: Any) -> None:
-    """Stop counting a REGULAR copy; its number is written down."""
-    w = s.workers[q.server]
-    q.arrived = q.offset + w.sync_steps - 1
-    s.copies[q.server, TOTAL, q.holder] -= 1
-    s.copies[q.server, (1 - q.offset) & 15, q.holder] -= 1
-    w.regular -= 1
-    if q.phase_next >= 0:
-        s.requests[q.phase_next].phase_last = q.phase_last
-    if q.phase_last >= 0:
-        s.requests[q.phase_last].phase_next = q.phase_next
-    else:
-        w.phase_head[(1 - q.offset) & 15] = q.phase_next
-    q.growth = STATIC
-
-
-@inline
-def _is_partial(q: Any) -> int:
-    return 1 if q.arrived & 15 != 0 else 0
-
-
-def make_explicit(s: Any, r: int) -> None:
-    """Let a copy grow by its own number from its server's next decode iteration on."""
-    q = s.requests[r]
-    if q.growth == EXPLICIT or q.holder < 0 or s.by_worker[ALIVE, q.holder] == 0:
-        return
-    if q.growth == REGULAR:
-        _unregister(s, q)
-    w = s.workers[q.server]
-    s.batches[EXPLICITS, q.server, w.explicit] = r
-    w.explicit += 1
-    s.by_worker[EXPLICIT_AT, q.holder] += 1
-    s.copies[q.server, WAITING, q.holder] += 1
-    s.by_worker[PARTIAL, q.holder] += _is_partial(q)
-    q.growth = EXPLICIT
-    refresh_hot(s, q.holder)
-
-
-def _leave_explicit(s: Any, r: int) -> None:
-    q = s.requests[r]
-    w = s.workers[q.server]
-    for i in range(w.explicit):
-        if s.batches[EXPLICITS, q.server, i] == r:
-            s.batches[EXPLICITS, q.server, i] = s.batches[EXPLICITS, q.server, w.explicit - 1]
-            break
-    w.explicit -= 1
-    s.by_worker[EXPLICIT_AT, q.holder] -= 1
-    s.copies[q.server, WAITING, q.holder] -= 1
-    s.by_worker[PARTIAL, q.holder] -= _is_partial(q)
-    q.growth = STATIC
-    refresh_hot(s, q.holder)
-
-
-def rejoin_regular(s: Any, r: int) -> bool:
-    """Let an EXPLICIT copy that has caught up grow by count again; False if it has not."""
-    q = s.requests[r]
-    if q.arrived != q.offset + s.workers[q.server].sync_steps - 1:
-        return False
-    _leave_explicit(s, r)
-    _register(s, r)
-    return True
-
-
-def freeze(s: Any, r: int) -> None:
-    """The copy stops growing and keeps what has arrived."""
-    q = s.requests[r]
-    if q.growth == REGULAR:
-        _unregister(s, q)
-    elif q.growth == EXPLICIT:
-        _leave_explicit(s, r)
-
-
-def release(s: Any, r: int, kept: int, t: int) -> None:
-    """Drop a request's copies but the one at ``kept`` (-1: none), which becomes its old copy.
-
-    The accounting must have followed up to t - 1 at least.
-    """
-    if s.g[0].slotted != 0:
-        drop_slots(s, r, kept, t)
-        return
-    q = s.requests[r]
-    if q.growth != NO_COPY:
-        freeze(s, r)
-        if q.holder != kept:
-            give_back(s, q.holder, q.arrived, t)
-        q.growth = NO_COPY
-        q.arrived = 0
-    q.holder = -1
+__all__ = ["follow", "release_old", "settle"]
 
 
 def release_old(s: Any, r: int, t: int) -> None:
@@ -178,41 +49,15 @@ def release_old(s: Any, r: int, t: int) -> None:
         q.old_arrived = 0
 
 
-def take_old_copy(s: Any, r: int) -> None:
-    """An interrupted request that had not restored yet: its old copy is its copy again, the new one held nothing."""
-    q = s.requests[r]
-    if q.old_saved < 0:
-        return
-    if s.g[0].slotted != 0:
-        take_old_slot(s, r)
-    else:
-        q.holder = q.old_holder
-        q.growth = STATIC
-        q.arrived = q.old_arrived
-    q.old_saved = -1
-    q.old_arrived = 0
-
-
-def open_copy(s: Any, r: int, which: int, holder: int, t: int) -> None:
-    """A request has a holder from now on, and nothing there yet."""
-    if s.g[0].slotted != 0:
-        open_slot(s, r, which, holder, t)
-        return
-    q = s.requests[r]
-    q.holder = holder
-    q.growth = NO_COPY
-    q.arrived = 0
-
-
 def _advance(s: Any, t: int) -> bool:
     """Follow the iterations that end at or before t, one after the other.
 
     Returns:
-        True when done; False where the next instant, ``sync_min``, must be taken transfer by transfer.
+        True when done; False where the next instant, ``sync_min``, must be taken by ``_take_instant``.
     """
     g = s.g[0]
     workers, by_worker, copies, trees = s.workers, s.by_worker, s.copies, s.trees
-    count = g.workers
+    count = g.holders
     while True:
         i = trees[SYNCS, 1]
         now = by_worker[SYNC_NEXT, i]
@@ -221,15 +66,15 @@ def _advance(s: Any, t: int) -> bool:
             return True
         w = workers[i]
         decodes = w.sync_decodes
-        if decodes > 0 and w.explicit > 0:
+        if decodes > 0:
             if w.by_number > 0:
                 return False
-            waiting = 0
-            if g.hot > 0:
+            if w.own > 0 and g.hot > 0:
+                waiting = 0
                 for h in range(count):
                     waiting += copies[i, WAITING, h] * by_worker[HOT_HOLDER, h]
-            if waiting > 0:
-                return False
+                if waiting > 0:
+                    return False
         end = FAR
         if w.sync_left > 1:
             end = now + w.sync_duration + w.sync_growth
@@ -246,9 +91,9 @@ def _advance(s: Any, t: int) -> bool:
                 for h in range(count):
                     by_worker[FREE, h] -= copies[i, phase, h]
                     by_worker[HELD, h] += copies[i, TOTAL, h]
-                integrate(g, w.regular, now)
-                g.arrived_tokens += w.regular
+                _count_arrived(g, w.regular, now)
                 g.sent_tokens += w.regular
+                w.sync_wrote = now
         if short:
             by_worker[SYNC_NEXT, i] = now
             tree_update(trees[SYNCS], by_worker[SYNC_NEXT], i)
@@ -261,111 +106,174 @@ def _advance(s: Any, t: int) -> bool:
 
 
 @inline
-def _transfer(s: Any, r: int, t: int) -> None:
-    """Grow one copy to what exists, as far as the holder's pages go."""
+def _count_arrived(g: Any, tokens: int, t: int) -> None:
+    g.arrived_tokens += tokens
+    if g.holders == g.workers:  # a store is no worker
+        integrate(g, tokens, t)
+
+
+@inline
+def _next_iteration(s: Any, i: int, now: int) -> None:
+    """Worker i's iteration that ends now is followed."""
+    w = s.workers[i]
+    if w.sync_decodes > 0:
+        w.sync_steps += 1
+        s.by_worker[KV_TOKENS, i] += w.sync_decodes
+    w.sync_left -= 1
+    w.sync_duration += w.sync_growth
+    s.by_worker[SYNC_NEXT, i] = now + w.sync_duration if w.sync_left > 0 else FAR
+    tree_update(s.trees[SYNCS], s.by_worker[SYNC_NEXT], i)
+
+
+@inline
+def _want(s: Any, c: int, existing: int, count: int) -> int:
+    """An OWN copy may send: count the pages it wants; returns the number of candidates with it."""
+    slot = s.slots[c]
+    upto = send_up_to(s, slot, existing)
+    if upto <= slot.arrived:
+        return count
+    s.g[0].sent_tokens += upto - slot.arrived
+    slot.sent = upto
+    s.by_worker[PORTION, slot.holder] += ((upto + 15) >> 4) - ((slot.arrived + 15) >> 4)
+    s.scratch[CANDIDATES, count] = c
+    return count + 1
+
+
+def _own_wants(s: Any, i: int, count: int) -> int:
+    """The OWN copies of server i whose iteration ends now; returns the number of candidates with them."""
     g = s.g[0]
-    q = s.requests[r]
-    holder = q.holder
-    if s.by_worker[ALIVE, holder] == 0:
-        return
-    w = s.workers[q.server]
-    waits = True
-    if q.growth == REGULAR:  # opens a page; its token is counted already
-        waits = s.by_worker[FREE, holder] == 0
-        if not waits:
-            s.by_worker[FREE, holder] -= 1
-            refresh_hot(s, holder)
-        elif s.by_worker[PAGES, holder] == 0:
-            g.sent_tokens -= 1
-        else:
-            g.refused_tokens += 1
-    else:
-        existing = q.offset + w.sync_steps - 1
-        pages = (q.arrived + 15) >> 4
-        sent = max(0, min(existing, 16 * (pages + s.by_worker[PAGES, holder])) - q.arrived)
-        g.sent_tokens += sent
-        grown = min(existing, 16 * (pages + s.by_worker[FREE, holder]))
-        change = grown - q.arrived
-        g.refused_tokens += sent - max(change, 0)
-        if change > 0:
-            g.arrived_tokens += change
-            s.by_worker[HELD, holder] += change
-            s.by_worker[FREE, holder] -= ((grown + 15) >> 4) - pages
-            integrate(g, change, t)
-            if q.growth == EXPLICIT:
-                s.by_worker[PARTIAL, holder] -= _is_partial(q)
-            q.arrived = grown
-            if q.growth == EXPLICIT:
-                s.by_worker[PARTIAL, holder] += _is_partial(q)
-            refresh_hot(s, holder)
-        if q.arrived == existing and w.by_number == 0:
-            waits = False
-            if q.growth == EXPLICIT:
-                _leave_explicit(s, r)
-            _register(s, r)
-    if waits and q.growth != EXPLICIT:
-        refused = q.growth == REGULAR
-        make_explicit(s, r)
-        if refused:
-            s.by_worker[PARTIAL, holder] -= _is_partial(q)
-            q.arrived -= 1
-            s.by_worker[PARTIAL, holder] += _is_partial(q)
-            refresh_hot(s, holder)
-            s.by_worker[HELD, holder] -= 1
-            integrate(g, -1, t)
-            g.arrived_tokens -= 1
+    w = s.workers[i]
+    for j in range(w.own):
+        c = s.own[i, j]
+        if s.by_worker[HOT_HOLDER, s.slots[c].holder] != 0:
+            q = s.requests[c >> g.copy_shift]
+            if q.rested == 0:
+                count = _want(s, c, q.offset + w.sync_steps - 1, count)
+    if w.by_number != 0:
+        for j in range(w.decoding):
+            s.requests[s.batches[COMPLETIONS, i, j] & 0xFFFFFFFF].rested = 0
+    return count
 
 
 def _take_instant(s: Any, now: int, specials: int) -> None:
-    """Follow one instant transfer by transfer; ``specials`` first transfers after a prefill belong to it."""
+    """Follow one instant, in order of copies at the holders that have no room for all they get.
+
+    ``specials`` transfers of prefill belong to it.
+    """
     g = s.g[0]
-    g.ordered_syncs += 1
+    for h in range(g.holders):
+        s.by_worker[PORTION, h] = 0
     count = 0
+    ending = 0
     while True:
         i = s.trees[SYNCS, 1]
         if s.by_worker[SYNC_NEXT, i] != now:
             break
         w = s.workers[i]
         if w.sync_decodes > 0:
-            if w.regular > 0:
-                integrate(g, w.regular, now)
-                g.arrived_tokens += w.regular
-                g.sent_tokens += w.regular
-                for h in range(g.workers):
-                    s.by_worker[HELD, h] += s.copies[i, TOTAL, h]
-                r = w.phase_head[w.sync_steps & 15]
-                while r >= 0:
-                    s.scratch[CANDIDATES, count] = (s.requests[r].holder << 32) | r
-                    count += 1
-                    r = s.requests[r].phase_next
-            for j in range(w.explicit):
-                r = s.batches[EXPLICITS, i, j]
-                if s.requests[r].rested != 0:
-                    s.requests[r].rested = 0
-                    continue
-                s.scratch[CANDIDATES, count] = (s.requests[r].holder << 32) | r
-                count += 1
-            w.sync_steps += 1
-            s.by_worker[KV_TOKENS, i] += w.sync_decodes
-        w.sync_left -= 1
-        w.sync_duration += w.sync_growth
-        s.by_worker[SYNC_NEXT, i] = now + w.sync_duration if w.sync_left > 0 else FAR
-        tree_update(s.trees[SYNCS], s.by_worker[SYNC_NEXT], i)
+            phase = w.sync_steps & 15
+            for h in range(g.holders):
+                s.by_worker[PORTION, h] += s.copies[i, phase, h]
+            s.by_worker[ENDING, ending] = i
+            ending += 1
+        _next_iteration(s, i, now)
+        if w.sync_decodes > 0:
+            count = _own_wants(s, i, count)
     g.sync_min = s.by_worker[SYNC_NEXT, s.trees[SYNCS, 1]]
     for j in range(specials):
         r = s.scratch[SPECIALS, j]
-        s.scratch[CANDIDATES, count] = (s.requests[r].holder << 32) | r
-        count += 1
-    sort_keys(s.scratch[CANDIDATES], 0, count)
-    for h in range(g.workers):
-        s.by_worker[PAGES, h] = s.by_worker[FREE, h]
+        q = s.requests[r]
+        if q.state != DECODE or s.workers[q.server].sync_decodes == 0:
+            for c in range(r * g.replicas, (r + 1) * g.replicas):
+                if s.slots[c].holder >= 0 and s.by_worker[ALIVE, s.slots[c].holder] != 0:
+                    count = _want(s, c, q.kv, count)
+    for h in range(g.holders):
+        s.by_worker[PAGES, h] = 1 if s.by_worker[PORTION, h] > s.by_worker[FREE, h] else 0
+    for j in range(ending):
+        count = _grow_rows(s, s.by_worker[ENDING, j], count, now)
+    _grow_own(s, count, now)
+
+
+def _grow_rows(s: Any, i: int, count: int, now: int) -> int:
+    """The rows of server i; at holders that are short only members that need no page grow by count.
+
+    Returns:
+        The number of candidates with those that have left their rows.
+    """
+    g = s.g[0]
+    w = s.workers[i]
+    step = w.sync_steps - 1
+    if w.regular > 0:
+        w.sync_wrote = now
+    for h in range(g.holders):
+        members = s.copies[i, TOTAL, h]
+        if members > 0:
+            if s.by_worker[PAGES, h] != 0:
+                if g.eviction != 0:
+                    g.sent_tokens += members
+                    count = expand(s, i, h, step, count, step + 1)
+                    members = 0
+                else:
+                    count = _stop_short(s, i, h, step, count)
+                    members = s.copies[i, TOTAL, h]
+            else:
+                s.by_worker[FREE, h] -= s.copies[i, step & 15, h]
+            s.by_worker[HELD, h] += members
+            _count_arrived(g, members, now)
+            g.sent_tokens += members
+    return count
+
+
+def _stop_short(s: Any, i: int, h: int, step: int, count: int) -> int:
+    """Members of a row that open a page at a holder that is short become OWN copies.
+
+    They send only where there is a page at all; returns the number of candidates with these.
+    """
+    g = s.g[0]
+    c = s.heads[i, h]
+    while c >= 0:
+        following = s.slots[c].mate_next
+        offset = s.requests[c >> g.copy_shift].offset
+        if (1 - offset) & 15 == step & 15:
+            before = offset + step - 1
+            leave_row(s, c, before, before)
+            make_own(s, c)
+            if s.by_worker[FREE, h] > 0:
+                g.sent_tokens += 1
+                s.slots[c].sent = before + 1
+                s.scratch[CANDIDATES, count] = c
+                count += 1
+        c = following
+    return count
+
+
+def _grow_own(s: Any, count: int, now: int) -> None:
+    """Candidates grow by what they sent: at holders with room as they come, at the others in order of copies."""
+    g = s.g[0]
+    kept = 0
     for j in range(count):
-        _transfer(s, s.scratch[CANDIDATES, j] & 0xFFFFFFFF, now)
+        c = s.scratch[CANDIDATES, j]
+        h = s.slots[c].holder
+        if s.by_worker[PAGES, h] == 0:
+            arrive(s, c, now)
+            join_row(s, c)
+        else:
+            s.scratch[CANDIDATES, kept] = (h << 32) | c
+            kept += 1
+    if kept > 0:
+        g.ordered_syncs += 1
+        sort_keys(s.scratch[CANDIDATES], 0, kept)
+        for j in range(kept):
+            c = s.scratch[CANDIDATES, j] & 0xFFFFFFFF
+            if s.slots[c].holder >= 0:
+                arrive(s, c, now)
+        for j in range(kept):
+            join_row(s, s.scratch[CANDIDATES, j] & 0xFFFFFFFF)
 
 
 def _catch_up(s: Any, t: int) -> None:
     g = s.g[0]
-    if g.slotted != 0:
+    if g.linked != 0:
         follow_links(s, t)
         return
     while g.sync_min <= t and not _advance(s, t):
@@ -382,7 +290,7 @@ def follow(s: Any, t: int) -> None:
 def settle(s: Any, t: int) -> None:
     """The transfers of instant t, those of prefill among them."""
     g = s.g[0]
-    if g.slotted != 0:
+    if g.linked != 0:
         follow_links(s, t)
     else:
         follow(s, t - 1)

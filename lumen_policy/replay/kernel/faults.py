@@ -7,11 +7,13 @@ from typing import Any
 from lumen_policy.native import inline
 from lumen_policy.replay.contract import NONE, FaultKind, Interruption
 from lumen_policy.replay.kernel.books import skip_done
-from lumen_policy.replay.kernel.checkpoints import arrived_tokens, follow, freeze, take_old_copy
+from lumen_policy.replay.kernel.checkpoints import follow
 from lumen_policy.replay.kernel.decoding import settle_decode_clock
 from lumen_policy.replay.kernel.gateway import believed_dead
 from lumen_policy.replay.kernel.holders import close_books, forget_holder, reopen
 from lumen_policy.replay.kernel.reload import end_assist, next_life, start_reload
+from lumen_policy.replay.kernel.rows import arrived_tokens, freeze_copies
+from lumen_policy.replay.kernel.slots import take_old_slot
 from lumen_policy.replay.kernel.state import (
     ALIVE,
     COMPLETIONS,
@@ -31,7 +33,6 @@ from lumen_policy.replay.kernel.state import (
     LIVE,
     NEXT_END,
     NEXT_RESTORE,
-    NO_COPY,
     PREFILLS,
     QUEUE,
     QUEUED,
@@ -74,15 +75,11 @@ _FALLEN, _FELL_SILENT, _MOVING = 1, 2, 3
 def saved_tokens(s: Any, r: int, existing: int) -> int:
     """How many of them a holder that is alive could restore."""
     g = s.g[0]
-    q = s.requests[r]
     saved = 0
-    if g.slotted != 0:
-        for c in range(r * g.replicas, (r + 1) * g.replicas):
-            holder = s.slots[c].holder
-            if holder >= 0 and s.by_worker[ALIVE, holder] != 0:
-                saved = max(saved, s.slots[c].arrived & ~15)
-    elif q.holder >= 0 and q.growth != NO_COPY and s.by_worker[ALIVE, q.holder] != 0:
-        saved = arrived_tokens(s, q) & ~15
+    for c in range(r * g.replicas, (r + 1) * g.replicas):
+        holder = s.slots[c].holder
+        if holder >= 0 and s.by_worker[ALIVE, holder] != 0:
+            saved = max(saved, arrived_tokens(s, c) & ~15)
     return min(saved, existing)
 
 
@@ -179,8 +176,7 @@ def strand(s: Any, r: int) -> None:
     if q.late == 0:
         q.origin = _QUEUED if q.state == QUEUED else _RUNNING
     q.late = 0
-    if s.g[0].slotted == 0:
-        freeze(s, r)
+    freeze_copies(s, r)
     if q.state == DECODE:
         settle_decode_clock(s, q.server, r)
     q.kv = 0
@@ -344,7 +340,7 @@ def _migrate(s: Any, t: int) -> None:
     for r in range(g.oldest, g.next_arrival):
         q = s.requests[r]
         if q.state == STRANDED and s.workers[q.server].marked == _MOVING:
-            take_old_copy(s, r)
+            take_old_slot(s, r)
             interrupt(s, r, t)
             g.migrated += 1
             q.state = TO_SEND

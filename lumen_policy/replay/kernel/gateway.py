@@ -10,9 +10,10 @@ from lumen_policy.native import inline
 from lumen_policy.replay.contract import Interruption, Placement, Router
 from lumen_policy.replay.draws import ROUTER
 from lumen_policy.replay.kernel import decisions
-from lumen_policy.replay.kernel.checkpoints import follow, make_explicit, open_copy
+from lumen_policy.replay.kernel.checkpoints import follow
 from lumen_policy.replay.kernel.holders import forget_holder, reopen
-from lumen_policy.replay.kernel.slots import move_slot
+from lumen_policy.replay.kernel.rows import grow_copies
+from lumen_policy.replay.kernel.slots import move_slot, open_slot
 from lumen_policy.replay.kernel.state import (
     ALIVE,
     DECODE,
@@ -33,7 +34,6 @@ from lumen_policy.replay.kernel.state import (
     QUEUE_SEEN,
     QUEUED,
     SILENT,
-    STATIC,
     STRANDED,
     TO_SEND,
 )
@@ -133,16 +133,16 @@ def choose_copies(s: Any, r: int, i: int, tokens: int, t: int) -> None:
     q = s.requests[r]
     if g.placement == _OFF:
         return
-    first = q.holder if g.slotted == 0 else s.slots[r * g.replicas].holder
+    first = s.slots[r * g.replicas].holder
     if first < 0:
         first = g.workers if g.placement == _STORE else _choose(s, i, -1, tokens, t)
         if first >= 0:
-            open_copy(s, r, 0, first, t)
+            open_slot(s, r, 0, first, t)
             q.last_holder = first
     if g.replicas > 1 and first >= 0 and s.slots[r * 2 + 1].holder < 0:
         second = _choose(s, i, first, tokens, t)
         if second >= 0:
-            open_copy(s, r, 1, second, t)
+            open_slot(s, r, 1, second, t)
 
 
 def _put_in_front(s: Any, r: int, i: int, t: int) -> None:
@@ -281,9 +281,7 @@ def replicate_again(s: Any, t: int) -> None:
         if q.state == DECODE:
             tokens = existing_tokens(s, r, q.server, t) + 1
         choose_copies(s, r, q.server, tokens, t)
-        if g.slotted == 0 and q.holder >= 0 and q.state == DECODE:
-            q.growth = STATIC
-            make_explicit(s, r)
+        grow_copies(s, r)
 
 
 def arrive(s: Any, r: int, t: int) -> None:

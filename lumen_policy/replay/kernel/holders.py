@@ -5,24 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from lumen_policy.replay.kernel.books import integrate, refresh_hot
-from lumen_policy.replay.kernel.checkpoints import freeze, make_explicit, release_old
+from lumen_policy.replay.kernel.checkpoints import release_old
+from lumen_policy.replay.kernel.rows import freeze, make_own
 from lumen_policy.replay.kernel.slots import forget_slot, lose_transfers
 from lumen_policy.replay.kernel.state import (
     ALIVE,
+    COPIES,
     DECODE,
     DONE,
     FAR,
     FREE,
     HELD,
     NEXT_RESTORE,
-    NO_COPY,
     OPEN,
     PREFILLS,
     RESTORED,
     RESTORES,
     RESTORING,
     RESTORINGS,
-    STATIC,
 )
 from lumen_policy.replay.kernel.stretch import look
 from lumen_policy.replay.kernel.structures import tree_update
@@ -33,21 +33,12 @@ __all__ = ["close_books", "forget_holder", "grow_on", "reopen"]
 def forget_holder(s: Any, i: int) -> None:
     """No request has a copy at worker i any more (its books are the caller's)."""
     g = s.g[0]
+    while s.by_worker[COPIES, i] >= 0:
+        c = s.by_worker[COPIES, i]
+        forget_slot(s, c)
+        s.requests[c >> g.copy_shift].lost = 1
     for r in range(g.oldest, g.next_arrival):
         q = s.requests[r]
-        if q.state == DONE:
-            continue
-        if g.slotted != 0:
-            for c in range(r * g.replicas, (r + 1) * g.replicas):
-                if s.slots[c].holder == i:
-                    forget_slot(s, c)
-                    q.lost = 1
-        elif q.holder == i:
-            freeze(s, r)
-            q.holder = -1
-            q.growth = NO_COPY
-            q.arrived = 0
-            q.lost = 1
         if q.old_saved >= 0 and q.old_holder == i:
             q.old_saved = -1
             q.old_arrived = 0
@@ -58,21 +49,17 @@ def reopen(s: Any, i: int, kept: bool, t: int) -> None:
     g = s.g[0]
     held = 0
     pages = 0
-    for r in range(g.oldest if kept else g.next_arrival, g.next_arrival):
-        q = s.requests[r]
-        if q.state == DONE:
-            continue
-        if g.slotted != 0:
-            for c in range(r * g.replicas, (r + 1) * g.replicas):
-                if s.slots[c].holder == i:
-                    held += s.slots[c].arrived
-                    pages += (s.slots[c].arrived + 15) >> 4
-        elif q.holder == i:
-            held += q.arrived
-            pages += (q.arrived + 15) >> 4
-        if q.old_saved >= 0 and q.old_holder == i:
-            held += q.old_arrived
-            pages += (q.old_arrived + 15) >> 4
+    if kept:
+        c = s.by_worker[COPIES, i]
+        while c >= 0:
+            held += s.slots[c].arrived
+            pages += (s.slots[c].arrived + 15) >> 4
+            c = s.slots[c].peer_next
+        for r in range(g.oldest, g.next_arrival):
+            q = s.requests[r]
+            if q.old_saved >= 0 and q.old_holder == i:
+                held += q.old_arrived
+                pages += (q.old_arrived + 15) >> 4
     change = held - s.by_worker[HELD, i]
     integrate(g, change, t)
     g.released_tokens -= change
@@ -110,29 +97,27 @@ def close_books(s: Any, i: int, t: int) -> None:
     g = s.g[0]
     s.by_worker[OPEN, i] = 0
     refresh_hot(s, i)
+    lose_transfers(s, i)
+    c = s.by_worker[COPIES, i]
+    while c >= 0:
+        freeze(s, c)
+        c = s.slots[c].peer_next
     for r in range(g.oldest, g.next_arrival):
         q = s.requests[r]
-        if q.state == DONE:
-            continue
-        if g.slotted == 0 and q.holder == i:
-            freeze(s, r)
-        if q.old_saved >= 0 and q.old_holder == i and q.server != i:
+        if q.state != DONE and q.old_saved >= 0 and q.old_holder == i and q.server != i:
             if q.state == RESTORING:
                 _stop_restore(s, r, t)
             else:
                 release_old(s, r, t)
-    if g.slotted != 0:
-        lose_transfers(s, i)
     s.workers[i].nic_free = 0
 
 
-def grow_on(s: Any, i: int, kept: bool) -> None:
-    """Worker i is back; the copies it ``kept`` grow again."""
+def grow_on(s: Any, i: int) -> None:
+    """Worker i is back; the copies it kept grow again."""
     g = s.g[0]
     refresh_hot(s, i)
-    if g.slotted != 0 or not kept:
-        return
-    for r in range(g.oldest, g.next_arrival):
-        q = s.requests[r]
-        if q.state == DECODE and q.holder == i and q.growth == STATIC:
-            make_explicit(s, r)
+    c = s.by_worker[COPIES, i]
+    while c >= 0:
+        if s.requests[c >> g.copy_shift].state == DECODE:
+            make_own(s, c)
+        c = s.slots[c].peer_next

@@ -1,7 +1,8 @@
-"""Checkpoint traffic, copy by copy: what servers send, when it leaves and arrives, and what has to go for it.
+"""Checkpoint traffic where links take time: what servers send, when it leaves and arrives.
 
 The accounting is lazy, as in ``checkpoints``: ``follow_links`` takes the ends of iterations and what leaves the servers
-in their true order up to an instant, and before each of them what has arrived at the holders.
+in their true order up to an instant, and before each of them what has arrived at the holders. What is under way is a
+list of items, rows and OWN copies (``transfers``); a row sends and arrives as one.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 from lumen_policy.native import inline
-from lumen_policy.replay.contract import EvictionOrder
+from lumen_policy.replay.kernel.arrivals import arrive, send_up_to
 from lumen_policy.replay.kernel.books import integrate
-from lumen_policy.replay.kernel.slots import append, cut_off, forget_slot, retime
+from lumen_policy.replay.kernel.rows import expand, join_row, leave_row, make_own, opened_by_row, row_item
 from lumen_policy.replay.kernel.state import (
     ALIVE,
     CANDIDATES,
     COMPLETIONS,
-    COPIES,
+    DECODE,
     EGRESS,
     FAR,
     FREE,
@@ -30,42 +31,73 @@ from lumen_policy.replay.kernel.state import (
     NOWHERE,
     PAGES,
     PORTION,
-    PREFILL,
+    SENDERS,
     SPECIALS,
     SYNC_NEXT,
     SYNCS,
+    TOTAL,
 )
 from lumen_policy.replay.kernel.structures import sort_keys, tree_update
+from lumen_policy.replay.kernel.transfers import append, cut_off, retime
 
 __all__ = ["follow_links"]
 
-_LEAST_RECENT, _SHORTEST = int(EvictionOrder.LEAST_RECENT), int(EvictionOrder.SHORTEST)
-_LOW = 0xFFFFFFFF
 
-
+@inline
 def _send(s: Any, c: int, existing: int, count: int) -> int:
-    """Let a copy send what it lacks; returns the number of candidates with it."""
-    g = s.g[0]
+    """Let a copy send what it lacks; returns the number of items with it."""
     slot = s.slots[c]
-    holder = slot.holder
-    if holder < 0 or slot.place != NOWHERE or s.by_worker[ALIVE, holder] == 0:
+    if slot.holder < 0 or slot.place != NOWHERE or s.by_worker[ALIVE, slot.holder] == 0:
         return count
-    upto = existing
-    if g.eviction == 0 and holder < g.workers:
-        upto = min(upto, 16 * (((slot.arrived + 15) >> 4) + s.by_worker[FREE, holder]))
+    upto = send_up_to(s, slot, existing)
     if upto <= slot.arrived:
         return count
-    g.sent_tokens += upto - slot.arrived
+    s.g[0].sent_tokens += upto - slot.arrived
     slot.sent = upto
     s.scratch[CANDIDATES, count] = c
     return count + 1
 
 
-def _send_all(s: Any, i: int, now: int, count: int) -> int:
-    """The iteration of worker i that ends now: its requests send; returns the number of candidates with theirs."""
+def _leave_out(s: Any, i: int, h: int, arrived: int, steps: int) -> None:
+    """Holder h has no room for some member of a row to send so many steps: those become OWN copies, or all."""
+    g = s.g[0]
+    c = s.heads[i, h]
+    while c >= 0:
+        following = s.slots[c].mate_next
+        offset = s.requests[c >> g.copy_shift].offset
+        if steps > 1 or (1 - offset) & 15 == arrived & 15:
+            before = offset + arrived - 1
+            leave_row(s, c, before, before)
+            make_own(s, c)
+        c = following
+
+
+@inline
+def _send_rows(s: Any, i: int, count: int) -> int:
+    """The rows of server i send what they lack; returns the number of items with them."""
     g = s.g[0]
     w = s.workers[i]
-    replicas = g.replicas
+    for h in range(g.holders):
+        if s.copies[i, TOTAL, h] > 0:
+            item = row_item(g, i, h)
+            row = s.slots[item]
+            if row.place == NOWHERE:
+                steps = w.sync_steps - row.arrived
+                if g.eviction == 0 and h < g.workers and s.by_worker[FREE, h] < (steps + 15) >> 4:
+                    _leave_out(s, i, h, row.arrived, steps)
+                members = s.copies[i, TOTAL, h]
+                if members > 0:
+                    g.sent_tokens += members * steps
+                    row.sent = w.sync_steps
+                    s.scratch[CANDIDATES, count] = item
+                    count += 1
+    return count
+
+
+def _send_all(s: Any, i: int, now: int) -> int:
+    """The iteration of worker i that ends now: its rows and OWN copies send; returns the number of items."""
+    g = s.g[0]
+    w = s.workers[i]
     decodes = w.sync_decodes
     if decodes > 0:
         w.sync_steps += 1
@@ -74,22 +106,35 @@ def _send_all(s: Any, i: int, now: int, count: int) -> int:
     w.sync_duration += w.sync_growth
     s.by_worker[SYNC_NEXT, i] = now + w.sync_duration if w.sync_left > 0 else FAR
     tree_update(s.trees[SYNCS], s.by_worker[SYNC_NEXT], i)
+    count = 0
     if decodes > 0:
-        for j in range(w.decoding):
-            r = s.batches[COMPLETIONS, i, j] & _LOW
-            q = s.requests[r]
-            if q.rested != 0:
-                q.rested = 0
-                continue
-            for c in range(r * replicas, (r + 1) * replicas):
+        if w.regular > 0:
+            count = _send_rows(s, i, count)
+        for j in range(w.own):
+            c = s.own[i, j]
+            q = s.requests[c >> g.copy_shift]
+            if q.rested == 0:
                 count = _send(s, c, q.offset + w.sync_steps - 1, count)
+        if w.by_number != 0:
+            for j in range(w.decoding):
+                s.requests[s.batches[COMPLETIONS, i, j] & 0xFFFFFFFF].rested = 0
     for j in range(g.specials):
         r = s.scratch[SPECIALS, j]
         q = s.requests[r]
-        if q.server == i and (q.state == PREFILL or decodes == 0):
-            for c in range(r * replicas, (r + 1) * replicas):
+        if q.server == i and (q.state != DECODE or decodes == 0):
+            for c in range(r * g.replicas, (r + 1) * g.replicas):
                 count = _send(s, c, q.kv, count)
     return count
+
+
+@inline
+def _under_way(s: Any, item: int) -> int:
+    """Tokens of an item that are under way."""
+    slot = s.slots[item]
+    tokens = slot.sent - slot.arrived
+    if item >= s.g[0].copies:
+        tokens *= s.copies[slot.server, TOTAL, slot.holder]
+    return tokens
 
 
 def _leave(s: Any, i: int, count: int, now: int) -> None:
@@ -97,8 +142,7 @@ def _leave(s: Any, i: int, count: int, now: int) -> None:
     g = s.g[0]
     tokens = 0
     for j in range(count):
-        slot = s.slots[s.scratch[CANDIDATES, j]]
-        tokens += slot.sent - slot.arrived
+        tokens += _under_way(s, s.scratch[CANDIDATES, j])
     begin = max(now, s.by_worker[LINK_FREE + EGRESS, i])
     leaves = begin + g.egress_latency_ps + tokens * g.egress_token_ps
     g.egress_wait_ps = max(g.egress_wait_ps, begin - now)
@@ -122,10 +166,9 @@ def _pass_on(s: Any, i: int, now: int) -> None:
     first = s.by_worker[LINK_HEAD + EGRESS, i]
     c = first
     while c >= 0 and s.slots[c].at == now:
-        slot = s.slots[c]
-        s.by_worker[PORTION, slot.holder] += slot.sent - slot.arrived
-        c = slot.next
-    for h in range(g.workers + 1):
+        s.by_worker[PORTION, s.slots[c].holder] += _under_way(s, c)
+        c = s.slots[c].next
+    for h in range(g.holders):
         tokens = s.by_worker[PORTION, h]
         if tokens > 0:
             begin = max(now, s.by_worker[LINK_FREE + INGRESS, h])
@@ -144,110 +187,72 @@ def _pass_on(s: Any, i: int, now: int) -> None:
     cut_off(s, EGRESS, i, c)
 
 
-@inline
-def _is_less(g: Any, a: Any, b_arrived: int, b_opened: int, b_wrote: int, now: int) -> bool:
-    """Whether copy a goes before one with these figures."""
-    if g.eviction == _LEAST_RECENT:
-        return a.wrote < b_wrote
-    if g.eviction == _SHORTEST:
-        return a.arrived < b_arrived
-    age = 1 + ((now - a.opened) >> 30)
-    other = 1 + ((now - b_opened) >> 30)
-    return a.arrived * other < b_arrived * age
-
-
-def _evict_one(s: Any, c: int, now: int) -> bool:
-    """Evict the least copy at the holder of copy c; False if there is none to evict."""
+def _arrive_in_order(s: Any, h: int, count: int, now: int) -> None:
+    """What arrives at holder h now and has no room for all, copy by copy."""
     g = s.g[0]
-    slot = s.slots[c]
-    holder = slot.holder
-    best = -1
-    v = s.by_worker[COPIES, holder]
-    while v >= 0:
-        other = s.slots[v]
-        if (
-            v != c
-            and other.arrived > 0
-            and (
-                g.eviction == _LEAST_RECENT
-                or _is_less(g, other, slot.sent, slot.opened, 0, now)
-            )
-        ):
-            if best < 0:
-                best = v
-            else:
-                b = s.slots[best]
-                if _is_less(g, other, b.arrived, b.opened, b.wrote, now) or (
-                    v < best and not _is_less(g, b, other.arrived, other.opened, other.wrote, now)
-                ):
-                    best = v
-        v = other.peer_next
-    if best < 0:
-        return False
-    arrived = s.slots[best].arrived
-    s.by_worker[HELD, holder] -= arrived
-    s.by_worker[FREE, holder] += (arrived + 15) >> 4
-    integrate(g, -arrived, now)
-    g.evictions += 1
-    g.evicted_tokens += arrived
-    forget_slot(s, best)
-    return True
+    g.ordered_syncs += 1
+    copies = 0
+    for j in range(count):  # OWN copies first, so that the members of rows can follow behind them
+        c = s.scratch[CANDIDATES, j]
+        if c < g.copies:
+            s.scratch[CANDIDATES, j] = s.scratch[CANDIDATES, copies]
+            s.scratch[CANDIDATES, copies] = c
+            copies += 1
+    rows = count - copies
+    for j in range(rows):
+        s.scratch[SENDERS, j] = s.slots[s.scratch[CANDIDATES, copies + j]].server
+    for j in range(rows):
+        i = s.scratch[SENDERS, j]
+        row = s.slots[row_item(g, i, h)]
+        arrived = row.arrived
+        row.arrived = row.sent
+        copies = expand(s, i, h, arrived, copies, row.sent)
+    sort_keys(s.scratch[CANDIDATES], 0, copies)
+    for j in range(copies):
+        c = s.scratch[CANDIDATES, j]
+        if s.slots[c].holder >= 0:
+            arrive(s, c, now)
+    for j in range(copies):
+        join_row(s, s.scratch[CANDIDATES, j])
 
 
-def _arrive(s: Any, c: int, now: int) -> None:
-    """Grow a copy by what arrives, as far as the holder's pages go."""
-    g = s.g[0]
-    slot = s.slots[c]
-    holder = slot.holder
-    pages = (slot.arrived + 15) >> 4
-    upto = slot.sent
-    if g.eviction != 0:
-        while 16 * (pages + s.by_worker[FREE, holder]) < upto and _evict_one(s, c, now):
-            pass
-    grown = min(upto, 16 * (pages + s.by_worker[FREE, holder]))
-    change = grown - slot.arrived
-    s.by_worker[HELD, holder] += change
-    s.by_worker[FREE, holder] -= ((grown + 15) >> 4) - pages
-    if holder < g.workers:
-        integrate(g, change, now)
-    g.arrived_tokens += change
-    g.refused_tokens += upto - grown
-    slot.arrived = grown
-    slot.sent = grown
-    slot.wrote = now
-
-
-def _arrive_together(s: Any, h: int, start: int, count: int, now: int) -> None:
-    """What arrives at holder h now, candidates ``start`` and so on: all at once where there is room for all."""
+def _arrive_together(s: Any, h: int, count: int, now: int) -> None:
+    """What arrives at holder h now: all at once where there is room for all."""
     g = s.g[0]
     pages = 0
     tokens = 0
-    for j in range(start, start + count):
-        slot = s.slots[s.scratch[CANDIDATES, j]]
-        pages += ((slot.sent + 15) >> 4) - ((slot.arrived + 15) >> 4)
-        tokens += slot.sent - slot.arrived
+    for j in range(count):
+        item = s.scratch[CANDIDATES, j]
+        slot = s.slots[item]
+        if item >= g.copies:
+            pages += opened_by_row(s, slot.server, h, slot.arrived, slot.sent)
+        else:
+            pages += ((slot.sent + 15) >> 4) - ((slot.arrived + 15) >> 4)
+        tokens += _under_way(s, item)
     if pages > s.by_worker[FREE, h]:
-        g.ordered_syncs += 1
-        sort_keys(s.scratch[CANDIDATES], start, count)
-        for j in range(start, start + count):
-            c = s.scratch[CANDIDATES, j]
-            if s.slots[c].holder >= 0:
-                _arrive(s, c, now)
+        _arrive_in_order(s, h, count, now)
         return
     s.by_worker[HELD, h] += tokens
     s.by_worker[FREE, h] -= pages
     g.arrived_tokens += tokens
     if h < g.workers:
         integrate(g, tokens, now)
-    for j in range(start, start + count):
-        slot = s.slots[s.scratch[CANDIDATES, j]]
+    own = 0
+    for j in range(count):
+        item = s.scratch[CANDIDATES, j]
+        slot = s.slots[item]
         slot.arrived = slot.sent
         slot.wrote = now
+        if item < g.copies:
+            s.scratch[CANDIDATES, own] = item
+            own += 1
+    for j in range(own):
+        join_row(s, s.scratch[CANDIDATES, j])
 
 
 def _take_arrivals(s: Any, upto: int) -> None:
     """Holder by holder, since what happens at one does not matter to another: what arrives up to an instant."""
-    for h in range(s.g[0].workers + 1):
+    for h in range(s.g[0].holders):
         while s.by_worker[LINK_NEXT + INGRESS, h] <= upto:
             now = s.by_worker[LINK_NEXT + INGRESS, h]
             count = 0
@@ -258,24 +263,7 @@ def _take_arrivals(s: Any, upto: int) -> None:
                 s.slots[c].place = NOWHERE
                 c = s.slots[c].next
             cut_off(s, INGRESS, h, c)
-            _arrive_together(s, h, 0, count, now)
-
-
-def _arrive_at_once(s: Any, count: int, now: int) -> None:
-    """Links take no time: what is sent now is there, holder by holder."""
-    for j in range(count):
-        c = s.scratch[CANDIDATES, j]
-        s.scratch[CANDIDATES, j] = (s.slots[c].holder << 32) | c
-    sort_keys(s.scratch[CANDIDATES], 0, count)
-    start = 0
-    while start < count:
-        h = s.scratch[CANDIDATES, start] >> 32
-        end = start
-        while end < count and s.scratch[CANDIDATES, end] >> 32 == h:
-            s.scratch[CANDIDATES, end] &= _LOW
-            end += 1
-        _arrive_together(s, h, start, end - start, now)
-        start = end
+            _arrive_together(s, h, count, now)
 
 
 def follow_links(s: Any, t: int) -> None:
@@ -287,23 +275,17 @@ def follow_links(s: Any, t: int) -> None:
         now = min(g.sync_min, s.by_worker[LINK_NEXT + EGRESS, s.trees[LEAVES, 1]])
         if now > t:
             break
-        if g.linked != 0:
-            _take_arrivals(s, now - 1)
-        count = 0
+        _take_arrivals(s, now - 1)
         while s.by_worker[SYNC_NEXT, i] == now:
-            count = _send_all(s, i, now, count)
-            if g.linked != 0 and count > 0:
+            count = _send_all(s, i, now)
+            if count > 0:
                 _leave(s, i, count, now)
-                count = 0
             i = s.trees[SYNCS, 1]
-        if count > 0:
-            _arrive_at_once(s, count, now)
         i = s.trees[LEAVES, 1]
         while s.by_worker[LINK_NEXT + EGRESS, i] == now:
             _pass_on(s, i, now)
             i = s.trees[LEAVES, 1]
-    if g.linked != 0:
-        _take_arrivals(s, t)
-        g.link_next = s.by_worker[LINK_NEXT + EGRESS, s.trees[LEAVES, 1]]
-        for h in range(g.workers + 1):
-            g.link_next = min(g.link_next, s.by_worker[LINK_NEXT + INGRESS, h])
+    _take_arrivals(s, t)
+    g.link_next = s.by_worker[LINK_NEXT + EGRESS, s.trees[LEAVES, 1]]
+    for h in range(g.holders):
+        g.link_next = min(g.link_next, s.by_worker[LINK_NEXT + INGRESS, h])

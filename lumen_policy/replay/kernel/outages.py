@@ -6,7 +6,7 @@ from typing import Any
 
 from lumen_policy.replay.contract import FaultKind
 from lumen_policy.replay.kernel.books import skip_done
-from lumen_policy.replay.kernel.checkpoints import follow, take_old_copy
+from lumen_policy.replay.kernel.checkpoints import follow
 from lumen_policy.replay.kernel.faults import (
     empty,
     interrupt,
@@ -22,6 +22,7 @@ from lumen_policy.replay.kernel.gateway import (
 )
 from lumen_policy.replay.kernel.holders import grow_on, reopen
 from lumen_policy.replay.kernel.reload import draft_ready, end_help, next_life, retarget, start_reload
+from lumen_policy.replay.kernel.slots import take_old_slot
 from lumen_policy.replay.kernel.state import (
     ALIVE,
     ASSISTING,
@@ -91,7 +92,7 @@ def detect(s: Any, t: int) -> None:
         if q.state >= QUEUED and q.state < DONE and s.workers[q.server].marked != 0:
             if q.state < STRANDED:
                 strand(s, r)
-            take_old_copy(s, r)
+            take_old_slot(s, r)
     for i in range(g.workers):
         w = s.workers[i]
         if w.marked == 0:
@@ -143,7 +144,7 @@ def _rejoin(s: Any, i: int, t: int) -> None:
     s.by_worker[LIVE, i] = 1
     s.by_worker[ALIVE, i] = 1
     s.outages[w.outage].rejoin = t
-    grow_on(s, i, w.keeps != 0)
+    grow_on(s, i)
     see_books(s, i)
 
 
@@ -156,7 +157,7 @@ def _return(s: Any, i: int, t: int) -> None:
     s.by_worker[ALIVE, i] = 1
     s.outages[w.outage].rejoin = t
     reopen(s, i, True, t)
-    grow_on(s, i, True)
+    grow_on(s, i)
     resume(s, i, t)
     if w.draining != 0:
         w.fault = w.drain_fault

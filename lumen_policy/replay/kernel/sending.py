@@ -6,7 +6,7 @@ from typing import Any
 
 from lumen_policy.replay.contract import Routing
 from lumen_policy.replay.kernel import decisions
-from lumen_policy.replay.kernel.checkpoints import follow, release, release_old
+from lumen_policy.replay.kernel.checkpoints import follow, release_old
 from lumen_policy.replay.kernel.gateway import (
     believed_dead,
     dispatch,
@@ -17,6 +17,7 @@ from lumen_policy.replay.kernel.gateway import (
     route_once,
     wait_at_gateway,
 )
+from lumen_policy.replay.kernel.slots import drop_copies
 from lumen_policy.replay.kernel.state import ALIVE, LIVE, TO_SEND
 
 __all__ = ["send_on"]
@@ -62,24 +63,16 @@ def _candidate(s: Any, r: int) -> tuple[int, int, int]:
     holder = -1
     saved = 0
     arrived = 0
-    if g.slotted == 0:
-        if q.holder >= 0 and s.by_worker[LIVE, q.holder] != 0:
-            holder = q.holder
-            saved = q.arrived & ~15
-            arrived = q.arrived
-        if g.regenerate != 0:
-            saved = min(saved, (q.prompt - 1) & ~15)
-    else:
-        for c in range(r * g.replicas, (r + 1) * g.replicas):
-            slot = s.slots[c]
-            if slot.holder == g.workers or (slot.holder >= 0 and s.by_worker[LIVE, slot.holder] != 0):
-                tokens = slot.arrived & ~15
-                if g.regenerate != 0:
-                    tokens = min(tokens, (q.prompt - 1) & ~15)
-                if holder < 0 or tokens > saved:
-                    holder = slot.holder
-                    saved = tokens
-                    arrived = slot.arrived
+    for c in range(r * g.replicas, (r + 1) * g.replicas):
+        slot = s.slots[c]
+        if slot.holder == g.workers or (slot.holder >= 0 and s.by_worker[LIVE, slot.holder] != 0):
+            tokens = slot.arrived & ~15
+            if g.regenerate != 0:
+                tokens = min(tokens, (q.prompt - 1) & ~15)
+            if holder < 0 or tokens > saved:
+                holder = slot.holder
+                saved = tokens
+                arrived = slot.arrived
     return holder, saved, arrived
 
 
@@ -89,7 +82,7 @@ def _send(s: Any, r: int, i: int, source: int, saved: int, arrived: int, t: int)
     record = s.interruptions[q.log]
     record.redispatch = t
     record.restored = 1 if source >= 0 else 0
-    release(s, r, source, t)
+    drop_copies(s, r, source, t)
     q.old_saved = -1
     q.old_arrived = 0
     if source >= 0:

@@ -39,16 +39,16 @@ very instant."""
 VERIFIED, SITTING_OUT = 1, 2
 """Request.verify in a drafted pass; 0 = decodes plainly."""
 
-NO_COPY, STATIC, REGULAR, EXPLICIT = 0, 1, 2, 3
-"""A checkpoint: none; not growing; growing with every decode iteration of its server, kept lazily as a count;
-growing but recorded by its own number (short of pages, or on an assisted server)."""
+STILL, COUNTED, OWN = 0, 1, 2
+"""A copy: not growing; growing with every decode iteration of its server, kept lazily as a count (``rows``); growing but
+recorded by its own number (short of pages, behind, or on an assisted server)."""
 
 _REQUEST_FIELDS = {
     np.int64: "first last dispatch until old_opened old_wrote",
-    np.int32: "prompt output delivered seen offset held_pages order link phase_next phase_last arrived kv chunk high"
+    np.int32: "prompt output delivered seen offset held_pages order link kv chunk high"
     " old_saved old_arrived passes episode log interruptions preemptions restored recomputed",
-    np.int16: "server holder last_holder old_holder",
-    np.int8: "state growth draft_kv verify odd origin late lost rested",
+    np.int16: "server last_holder old_holder",
+    np.int8: "state draft_kv verify odd origin late lost rested",
 }
 REQUEST = np.dtype(
     [(name, kind) for kind, names in _REQUEST_FIELDS.items() for name in names.split()], align=True
@@ -57,13 +57,12 @@ REQUEST = np.dtype(
 seen: tokens the client has, while fewer are delivered again unseen. high: most KV ever. old_saved, old_arrived,
 old_holder: whole-page tokens to restore, tokens of the copy they come from and where it lies. late: sent to a silent
 worker. lost: its holder is being forgotten. rested: it sat out the iteration that ended. order: admission order. until:
-end of its restore. origin: class of the next interruption. log: open record of an interruption. phase_next, phase_last:
-neighbours in a list of REGULAR copies."""
+end of its restore. origin: class of the next interruption. log: open record of an interruption."""
 
 _WORKER_FIELDS = (
     "mode life life_at steps decoding prefilling restoring restored context used head tail link_free"
     " run_start run_first run_growth run_count run_decodes run_pages_done last_decode_end odd irregular"
-    " sync_duration sync_growth sync_left sync_steps sync_decodes regular explicit by_number pending"
+    " sync_duration sync_growth sync_left sync_steps sync_decodes sync_wrote regular own by_number pending"
     " drafter target draft_until episode pass_k pass_draft_ps pass_halves plain_assisted vetoed outage"
     " fault detect_at back_at silent_at keeps draining drain_fault drain_outage refuse_left tried slow_ppm"
     " slow_until nic_free wait_head wait_tail front_at front_last retarget_at turn primed ramp_from ramp_queue"
@@ -71,13 +70,13 @@ _WORKER_FIELDS = (
 )
 WORKER = np.dtype(
     [(name, np.int64) for name in _WORKER_FIELDS.split()]
-    + [("page_phase", np.int64, (16,)), ("phase_head", np.int64, (16,))],
+    + [("page_phase", np.int64, (16,))],
     align=True,
 )
 """steps: decode iterations run. context: Σ (prompt + delivered) over decoding requests. run_*: the current stretch.
-sync_*: how far the checkpoint accounting has followed it. regular, explicit: growing copies of its requests.
-by_number: 1 while all its copies are EXPLICIT. pass_*: the drafted pass under way. page_phase: decoding
-requests that open a page at steps ≡ phase. phase_head: lists of those with a REGULAR copy. fault: the one whose reload
+sync_*: how far the checkpoint accounting has followed it. sync_wrote: when its rows last grew, without links. regular,
+own: its COUNTED and its OWN copies. by_number: 1 while all its copies are OWN. pass_*: the drafted pass under way. page_phase: decoding
+requests that open a page at steps ≡ phase. fault: the one whose reload
 it goes through. refuse_left: refusals until it is believed dead, > 0 while it refuses. tried: it refused the request
 being routed. ramp_*: slow start. marked: scratch of an
 instant of faults or detections."""
@@ -88,7 +87,7 @@ _GLOBAL_FIELDS = (
     " pair_ps context_ps sequence_ps verify_ppm round_trip_ps"
     " draft_pool_pages draft_pair_ps draft_context_ps draft_sequence_ps has_draft"
     " at_token at_lm_head at_restore at_remote_restore at_store_restore at_draft_token at_draft_lm_head"
-    " slotted shared replicas linked eviction stream_prefill anti_affinity re_replicate remote_restore regenerate"
+    " shared replicas copy_shift copies holders linked eviction stream_prefill anti_affinity re_replicate remote_restore regenerate"
     " wait front ping_pong retarget_ps report_ps slow_start_ps egress_latency_ps egress_token_ps ingress_token_ps"
     " store_latency_ps store_token_ps"
     " next_arrival next_fault next_snapshot next_report oldest life_next order episode last_robin gateway_head"
@@ -106,8 +105,9 @@ GLOBAL = np.dtype(
     + [("seed", np.uint64), ("restore_failure", np.uint64)],
     align=True,
 )
-"""slotted: copies are kept in ``State.slots``, because links, eviction or replicas matter. shared: restores share links
-between workers. linked: transfers take time. ramp_until: when the last slow start ends. link_next: nothing leaves or
+"""shared: restores share links between workers. replicas: copies of a request, 0 without checkpoints; copy c is one of
+request c >> copy_shift. copies: of all requests. holders: workers, and the store if there is one. linked: transfers take
+time. ramp_until: when the last slow start ends. link_next: nothing leaves or
 arrives before it."""
 COUNTERS = tuple(_GLOBAL_FIELDS.split()[_GLOBAL_FIELDS.split().index("iterations") :])
 
@@ -145,13 +145,17 @@ OUTAGE = np.dtype(
 )
 SLOT = np.dtype(
     [(name, np.int64) for name in ("opened", "wrote", "at")]
-    + [(name, np.int32) for name in ("arrived", "sent", "next", "last", "peer_next", "peer_last")]
-    + [("holder", np.int16), ("place", np.int8)],
+    + [
+        (name, np.int32)
+        for name in ("arrived", "sent", "next", "last", "peer_next", "peer_last", "mate_next", "mate_last")
+    ]
+    + [("holder", np.int16), ("server", np.int16), ("place", np.int8), ("growth", np.int8)],
     align=True,
 )
-"""A copy of a request; number request·replicas + 0 or 1. opened: when its holder was chosen. wrote: its last arrival.
-sent: up to where tokens are under way. at: when they leave or arrive. next, last: neighbours on that link. peer_next,
-peer_last: neighbours in the list of its holder's copies."""
+"""A copy of a request, number request·replicas + 0 or 1; behind all of them a row for each server and holder, where links
+take time. opened: when its holder was chosen. wrote: its last arrival. sent: up to where tokens are under way. at: when
+they leave or arrive. next, last: neighbours on that link. peer_next, peer_last: neighbours in the list of its holder's
+copies. mate_next, mate_last: neighbours in its row; mate_next of an OWN copy: its number in its server's list."""
 
 # --- rows of State.by_worker ----------------------------------------------------------------------------------
 (
@@ -162,9 +166,9 @@ peer_last: neighbours in the list of its holder's copies."""
     FREE,  # free checkpoint pages
     KV_TOKENS,  # prompt + delivered of what is routed and not finished
     HAS_DRAFTER,
-    EXPLICIT_AT,  # EXPLICIT copies by holder
+    EXPLICIT_AT,  # OWN copies by holder
     PARTIAL,  # those with a page that is not full
-    HOT_HOLDER,  # 1 where an EXPLICIT copy could grow
+    HOT_HOLDER,  # 1 where an OWN copy could grow
     SYNC_NEXT,  # end of the first iteration the accounting has not followed
     NEXT_END,  # end of the current stretch
     NEXT_RESTORE,  # end of the first restore on the host link
@@ -187,18 +191,19 @@ peer_last: neighbours in the list of its holder's copies."""
     COPIES,  # the first slot of the copies a holder has, -1: none
     PORTION,  # scratch: tokens for a holder
     PAGES,  # scratch: pages they need, or when they arrive
-) = range(32)
-COMPLETIONS, PREFILLS, RESTORINGS, EXPLICITS = range(4)
+    ENDING,  # scratch: workers whose iteration ends at an instant
+) = range(33)
+COMPLETIONS, PREFILLS, RESTORINGS = range(3)
 """Rows of State.batches: a heap of finish step << 32 | request; requests in prefill in admission order; restoring ones
-in link order; requests with an EXPLICIT copy."""
+in link order."""
 ENDS, RESTORES, SYNCS, LEAVES = range(4)
 """Rows of State.trees, over NEXT_END, NEXT_RESTORE, SYNC_NEXT and LINK_NEXT + EGRESS."""
-CANDIDATES, SPECIALS, ORDERING = range(3)
-"""Rows of State.scratch: transfers of an instant (holder << 32 | request); requests whose prefill ended at this
-instant; decoding requests by admission."""
+CANDIDATES, SPECIALS, ORDERING, SENDERS = range(4)
+"""Rows of State.scratch: transfers of an instant (copies, in order holder << 32 | copy); requests whose prefill ended at
+this instant; decoding requests by admission; servers of the rows among the transfers."""
 TOTAL, WAITING = 16, 17
-"""Rows of State.copies: all REGULAR copies, all EXPLICIT ones; rows 0 to 15 count the REGULAR copies that open a page
-at steps ≡ row."""
+"""Rows of State.copies: all COUNTED copies, all OWN ones; rows 0 to 15 count the COUNTED copies that open a page at
+steps ≡ row."""
 EGRESS, INGRESS, NOWHERE = 0, 1, -1
 """A link: offset of the LINK rows, and Slot.place."""
 (
@@ -230,12 +235,14 @@ class State(NamedTuple):
     workers: Any  # (W,) WORKER
     requests: Any  # (n,) REQUEST
     arrival: Any  # (n,)
-    by_worker: Any  # (32, W + 2); column W is the store, and a worker that is never first; W + 1 too
-    batches: Any  # (4, W, B)
+    by_worker: Any  # (33, W + 2); column W is the store, and a worker that is never first; W + 1 too
+    batches: Any  # (3, W, B)
+    own: Any  # (W, B·replicas) OWN copies by server
     trees: Any  # (4, 2·P) winner trees
-    copies: Any  # (W, 18, W) growing copies by (server, phase, holder); empty where they lie in slots
-    slots: Any  # (n·replicas,) SLOT; empty where links are free
-    scratch: Any  # (3, 4·W·B)
+    copies: Any  # (W, 18, W + 1) growing copies by (server, phase, holder)
+    heads: Any  # (W, W + 1) the first copy of the row of (server, holder), -1: none
+    slots: Any  # (n·replicas,) SLOT, and W·(W + 1) rows where links take time
+    scratch: Any  # (4, 4·W·B)
     tables: Any  # the cost tables, one after the other; GLOBAL.at_* say where
     threshold: Any  # (S, J) uint64
     expected: Any  # (S, k+1)
@@ -254,12 +261,14 @@ LAYOUT = Layout(
         "workers": (WORKER, 1),
         "requests": (REQUEST, 1),
         "arrival": (np.int64, 1),
-        "by_worker": (np.int64, 2, PAGES + 1),
-        "batches": (np.int64, 3, EXPLICITS + 1),
+        "by_worker": (np.int64, 2, ENDING + 1),
+        "batches": (np.int64, 3, RESTORINGS + 1),
+        "own": (np.int64, 2),
         "trees": (np.int64, 2, LEAVES + 1),
         "copies": (np.int16, 3),
+        "heads": (np.int32, 2),
         "slots": (SLOT, 1),
-        "scratch": (np.int64, 2, ORDERING + 1),
+        "scratch": (np.int64, 2, SENDERS + 1),
         "tables": (np.int64, 1),
         "threshold": (np.uint64, 2),
         "expected": (np.float64, 2),
@@ -273,10 +282,9 @@ LAYOUT = Layout(
     }
 )
 
-_NONE_AT_FIRST = "first last dispatch server link holder old_saved old_holder log last_holder".split()  # noqa: SIM905
+_NONE_AT_FIRST = "first last dispatch server link old_saved old_holder log last_holder".split()  # noqa: SIM905
 _NOBODY_AT_FIRST = (
     *("head", "tail", "drafter", "target", "outage", "fault", "wait_head", "wait_tail", "front_last"),
-    "phase_head",
 )
 """Fields of REQUEST and WORKER that hold -1 before the first event."""
 
@@ -315,22 +323,21 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
         )
     }
     linked = policy.placement != 0 and any(link_costs.values())
-    slotted = policy.placement != 0 and (
-        linked
-        or rules.eviction != 0
-        or rules.stream_prefill
-        or rules.second_replica
-        or policy.placement == int(Placement.STORE)
-    )
-    replicas = 2 if rules.second_replica and policy.placement != int(Placement.STORE) else 1
+    stored = policy.placement == int(Placement.STORE)
+    replicas = 0 if policy.placement == 0 else 2 if rules.second_replica and not stored else 1
+    copies = n * replicas
+    servers, holders = (workers, workers + 1) if replicas else (0, 0)
 
     requests = np.zeros(n, REQUEST)
     requests["prompt"], requests["output"] = inputs.prompt_tokens, inputs.output_tokens
     for name in _NONE_AT_FIRST:
         requests[name] = -1
-    slots = np.zeros(n * replicas if slotted else 0, SLOT)
-    for name in ("holder", "next", "last", "peer_next", "peer_last", "place"):
+    slots = np.zeros(copies + (servers * holders if linked else 0), SLOT)
+    for name in ("holder", "server", "next", "last", "peer_next", "peer_last", "place"):
         slots[name] = -1
+    if linked:
+        slots["server"][copies:] = np.repeat(np.arange(servers), holders)
+        slots["holder"][copies:] = np.tile(np.arange(holders), servers)
 
     worker = np.zeros(workers, WORKER)
     for name in _NOBODY_AT_FIRST:
@@ -377,9 +384,11 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
         "gateway_tail": -1,
         "sync_min": FAR,
         "link_next": FAR,
-        "slotted": int(slotted),
         "shared": int(rules.remote_restore or policy.routing == int(Routing.ANYWHERE)),
         "replicas": replicas,
+        "copy_shift": int(replicas == 2),
+        "copies": copies,
+        "holders": workers + int(stored),
         "linked": int(linked),
         **link_costs,
         "eviction": rules.eviction,
@@ -411,7 +420,7 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
         g[name] = offset
         offset += len(table)
 
-    by_worker = np.zeros((PAGES + 1, workers + 2), np.int64)
+    by_worker = np.zeros((ENDING + 1, workers + 2), np.int64)
     by_worker[LIVE, :workers] = 1
     by_worker[[ALIVE, OPEN], : workers + 1] = 1
     by_worker[[FREE, FREE_SEEN], :workers] = policy.budget_pages
@@ -421,18 +430,19 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
     by_worker[DOMAIN, :workers] = np.arange(workers) if rules.domain is None else rules.domain
     tree = _tree(workers)
     snapshots, struck = len(inputs.snapshot_ps), len(faults)
-    counted = 0 if slotted else workers
     return State(
         g=g,
         workers=worker,
         requests=requests,
         arrival=np.array(inputs.arrival_ps, np.int64),
         by_worker=by_worker,
-        batches=np.zeros((4, workers, batch), np.int64),
+        batches=np.zeros((3, workers, batch), np.int64),
+        own=np.zeros((workers, batch * replicas), np.int64),
         trees=np.stack([tree, tree, tree, tree]),
-        copies=np.zeros((counted, WAITING + 1, counted), np.int16),
+        copies=np.zeros((servers, WAITING + 1, holders), np.int16),
+        heads=np.full((servers, holders), -1, np.int32),
         slots=slots,
-        scratch=np.zeros((3, 4 * workers * batch), np.int64),
+        scratch=np.zeros((4, 4 * workers * batch), np.int64),
         tables=np.concatenate(tables).astype(np.int64),
         threshold=np.array(inputs.acceptance_threshold, np.uint64, order="C"),
         expected=np.array(inputs.expected_tokens, np.float64, order="C"),

@@ -11,8 +11,10 @@ from typing import Any
 
 from lumen_policy.native import inline
 from lumen_policy.replay.contract import FULL_SPEED_PPM
-from lumen_policy.replay.kernel.checkpoints import follow, release
+from lumen_policy.replay.kernel.checkpoints import follow
 from lumen_policy.replay.kernel.decoding import join_decode, leave_decode, opened_pages
+from lumen_policy.replay.kernel.rows import grow_copies
+from lumen_policy.replay.kernel.slots import drop_copies
 from lumen_policy.replay.kernel.state import (
     COMPLETIONS,
     DECODE,
@@ -26,14 +28,12 @@ from lumen_policy.replay.kernel.state import (
     LONGEST_LEAP,
     MOST_STEPS,
     NEXT_END,
-    NO_COPY,
     PREFILLS,
     QUEUE,
     SINGLE,
     SLOW_PS,
     SPECIALS,
     STARTS,
-    STATIC,
     SYNC_NEXT,
     SYNCS,
 )
@@ -190,7 +190,7 @@ def cut(s: Any, i: int, t: int) -> None:
 def _finish(s: Any, i: int, r: int, pages: int, t: int) -> None:
     w = s.workers[i]
     q = s.requests[r]
-    release(s, r, -1, t)
+    drop_copies(s, r, -1, t)
     w.used -= pages
     s.by_worker[QUEUE, i] -= 1
     s.by_worker[KV_TOKENS, i] -= q.prompt + q.output
@@ -242,12 +242,8 @@ def _end_chunks(s: Any, i: int, t: int) -> None:
                     if g.prefill_first != 0 or unseen:
                         q.odd = 1
                         w.odd += 1
-                    if g.slotted != 0:
-                        s.scratch[SPECIALS, g.specials] = r
-                        g.specials += 1
-                    elif q.holder >= 0:
-                        if q.growth == NO_COPY:
-                            q.growth = STATIC
+                    if g.placement != 0:
+                        grow_copies(s, r)
                         s.scratch[SPECIALS, g.specials] = r
                         g.specials += 1
                 continue
