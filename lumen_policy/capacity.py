@@ -113,7 +113,10 @@ def _read(key: str) -> Capacity | None:
 
 def _write(key: str, found: Capacity) -> None:
     """Keeps a capacity for later runs; a cache folder that cannot be written is no error."""
-    folder = cache_root() / "capacity"
+    try:
+        folder = cache_root() / "capacity"
+    except OSError:
+        return
     temporary = folder / f"{key}.{os.getpid()}.tmp"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -58,10 +58,20 @@ def library_versions() -> dict[str, str]:
 
 
 def cache_root() -> Path:
-    """The user's cache folder of this tool; ``LUMEN_TUNE_CACHE_DIR`` overrides it."""
+    """The user's cache folder of this tool; ``LUMEN_TUNE_CACHE_DIR`` overrides it.
+
+    Raises:
+        OSError: the user has no folder for such things.
+    """
     override = os.environ.get("LUMEN_TUNE_CACHE_DIR")
     if override:
         return Path(override)
     import platformdirs
 
-    return Path(platformdirs.user_cache_dir("lumen-tune"))
+    try:
+        found = Path(platformdirs.user_cache_dir("lumen-tune"))
+    except RuntimeError as error:
+        raise OSError(str(error)) from None
+    if not found.is_absolute():
+        raise OSError(f"{found}: no home folder is known")
+    return found

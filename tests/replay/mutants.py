@@ -1,16 +1,21 @@
-"""Kernel bugs as text patches, and the replays of a patched copy of the package."""
+"""Kernel bugs as text patches, and the replays of a kernel that has one."""
 
 from __future__ import annotations
 
 import os
-import pickle
 import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib import import_module
+from importlib.abc import MetaPathFinder, SourceLoader
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 from crash_table import crash_table
@@ -31,17 +36,12 @@ from lumen_policy.replay.contract import (
 from .inputs import RELOAD as WAY_BACK
 from .inputs import crowded_input, linear, make_costs, make_input, make_policy
 
-__all__ = ["MUTANTS", "Mutant", "copy_package", "replay_in", "twin_output"]
+__all__ = ["MUTANTS", "Mutant", "copy_package", "kernel_with", "twin_output"]
 
 PACKAGE = Path(lumen_policy.__file__).resolve().parent
 
-CHILD = """
-import pickle, sys
-import lumen_policy
-from lumen_policy.replay.engine import replay
-assert lumen_policy.__file__.startswith(sys.argv[1]), lumen_policy.__file__
-pickle.dump([replay(inputs) for inputs in pickle.load(sys.stdin.buffer)], sys.stdout.buffer)
-"""
+PATCHABLE = ("lumen_policy.decide", "lumen_policy.replay.kernel", "lumen_policy.replay.engine")
+"""What is imported anew around a bug; the rest of the package, its classes among it, stays."""
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,13 @@ class Mutant:
     seeds: tuple[int, ...]
     inputs: Callable[[int], ReplayInput] = random_input
 
-    def apply(self, package: Path) -> None:
-        """Patch a copy of the package."""
-        path = package / self.file
-        text = path.read_text()
+    def text(self) -> str:
+        """The file with the bug."""
+        text = (PACKAGE / self.file).read_text()
         assert text.count(self.old) == 1, (
             f"{self.name}: {self.file} holds the text {text.count(self.old)} times"
         )
-        path.write_text(text.replace(self.old, self.new))
+        return text.replace(self.old, self.new)
 
 
 def copy_package(folder: Path) -> Path:
@@ -72,20 +71,59 @@ def copy_package(folder: Path) -> Path:
     )
 
 
-def replay_in(package: Path, replays: Sequence[ReplayInput]) -> list[ReplayOutput]:
-    """The replays of a copy of the package, by plain Python in a process of its own."""
-    finished = subprocess.run(
-        [sys.executable, "-c", CHILD, str(package.parent)],
-        input=pickle.dumps(list(replays)),
-        capture_output=True,
-        cwd=package.parent,
-        env={**os.environ, "PYTHONPATH": str(package.parent), "NUMBA_DISABLE_JIT": "1"},
-        timeout=120,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr.decode()
-    outputs: list[ReplayOutput] = pickle.loads(finished.stdout)
-    return outputs
+class _Patched(MetaPathFinder, SourceLoader):
+    """Imports one module from another text than its file's."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self._name = name
+        self._text = text
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        return spec_from_loader(fullname, self) if fullname == self._name else None
+
+    def get_filename(self, fullname: str) -> str:
+        return f"<{fullname} with a bug>"
+
+    def get_data(self, path: str) -> bytes:
+        return self._text.encode()
+
+
+def _patchable() -> dict[str, ModuleType]:
+    return {
+        name: module
+        for name, module in sys.modules.items()
+        if any(name == known or name.startswith(f"{known}.") for known in PATCHABLE)
+    }
+
+
+@contextmanager
+def kernel_with(mutant: Mutant | None) -> Iterator[Callable[[ReplayInput], ReplayOutput]]:
+    """``replay`` of a second import of kernel and decisions, as plain Python, with a bug or without."""
+    before = _patchable()
+    parents = [(sys.modules[name.rpartition(".")[0]], name.rpartition(".")[2]) for name in before]
+    finders = []
+    if mutant is not None:
+        name = "lumen_policy." + mutant.file.removesuffix(".py").replace("/", ".")
+        finders = [_Patched(name, mutant.text())]
+    interpreted = os.environ.get("LUMEN_TUNE_INTERPRET")
+    try:
+        for name in before:
+            del sys.modules[name]
+        sys.meta_path[:0] = finders
+        os.environ["LUMEN_TUNE_INTERPRET"] = "1"
+        yield import_module("lumen_policy.replay.engine").replay
+    finally:
+        for finder in finders:
+            sys.meta_path.remove(finder)
+        for name in _patchable():
+            del sys.modules[name]
+        sys.modules.update(before)
+        for (parent, child), module in zip(parents, before.values(), strict=True):
+            setattr(parent, child, module)
+        if interpreted is None:
+            del os.environ["LUMEN_TUNE_INTERPRET"]
+        else:
+            os.environ["LUMEN_TUNE_INTERPRET"] = interpreted
 
 
 @cache

@@ -297,21 +297,6 @@ def test_cpu_seconds_are_of_the_kernel_alone() -> None:
     assert 0 <= cpu_s < 5
 
 
-def test_the_first_compilation_is_announced(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """INV-3: one line on stderr before the kernel is compiled, none where it lies in the cache."""
-    for compiled, announced in ((False, True), (True, False)):
-        monkeypatch.setattr(engine, "_prepared", False)
-        monkeypatch.setattr(engine.jit, "is_compiled", lambda compiled=compiled: compiled)
-        engine.prepare()
-        captured = capsys.readouterr()
-        assert ("compiling" in captured.err) == announced
-        assert captured.out == ""
-        engine.prepare()
-        assert capsys.readouterr().err == ""
-
-
 def test_long_decodes_stay_exact() -> None:
     """INV-8: more than 2³¹ decode steps on one worker, in requests of 9·10⁸ tokens, are counted right."""
     tokens, step_ps = 9 * 10**8, 10**6

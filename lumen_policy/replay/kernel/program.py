@@ -65,7 +65,7 @@ def cache_directory() -> Path | None:
     """Where compiled kernels are kept; None where the user has no folder for such things, which is said."""
     try:
         return Path(os.path.abspath(cache_root() / "kernel"))
-    except (OSError, RuntimeError) as error:
+    except OSError as error:
         _say(f"{error}: compiled code is not kept")
         return None
 
