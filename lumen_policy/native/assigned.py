@@ -30,10 +30,12 @@ _ELSEWHERE = (
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    yield node
-    if not isinstance(node, _ELSEWHERE):
-        for part in ast.iter_child_nodes(node):
-            yield from _walk(part)
+    left = [node]
+    while left:
+        part = left.pop()
+        yield part
+        if not isinstance(part, _ELSEWHERE):
+            left.extend(ast.iter_child_nodes(part))
 
 
 def _meet(a: _Names, b: _Names) -> _Names:

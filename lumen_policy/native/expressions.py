@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FunctionType
@@ -460,7 +461,7 @@ class Expressions(Arithmetic):
             abs: lambda call: self.magnitude(self._only(call)),
             len: self._len,
             int: lambda call: self.as_int(self._only(call)),
-            bool: lambda call: self.bit(self.truth(self._only(call))),
+            bool: self._bool,
             float: lambda call: self.as_float(self._only(call)),
             np.int64: lambda call: self.as_int(self._only(call)),
             np.uint64: self._unsigned,
@@ -480,6 +481,11 @@ class Expressions(Arithmetic):
         if len(node.args) != 1 or node.keywords:
             raise UnsupportedError(f"{ast.unparse(node.func)} takes one number here")
         return self.numeric(node.args[0])
+
+    def _bool(self, node: ast.Call) -> Value:
+        if len(node.args) != 1 or node.keywords:
+            raise UnsupportedError("bool takes one condition here")
+        return self._choice(node.args[0])
 
     def _unsigned(self, node: ast.Call) -> Value:
         only = node.args[0] if len(node.args) == 1 and not node.keywords else None
@@ -534,7 +540,10 @@ class Expressions(Arithmetic):
 
     def _call_function(self, node: ast.Call, function: FunctionType) -> Value:
         function = self.module.substitute(function)
-        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        code = function.__code__
+        if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS) or code.co_kwonlyargcount:
+            raise UnsupportedError(f"{function.__name__} has parameters other than plain ones")
+        names = code.co_varnames[: code.co_argcount]
         arguments = self._arguments(node, function, names)
         for name, argument in zip(names, arguments, strict=True):
             if isinstance(argument.kind, Several) or argument.kind == NOTHING:

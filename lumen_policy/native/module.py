@@ -131,10 +131,10 @@ class Module:
         unknown = [name for name in source.node.decorator_list if source.meaning(name) is not inline]
         if unknown:
             raise source.refuse(unknown[0], "decorators other than inline")
-        check_assigned(source)
         outside = not symbol.count(".")
         writer = Statements(self, source, kinds, checked=checked)
         try:
+            check_assigned(source)
             writer.write(is_entry=outside)
         except RecursionError:
             raise source.refuse(source.node, "it is nested too deeply") from None
