@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
-WITHOUT_KERNEL = {"cost_models", "fault_schedule", "measures", "policy_file", "setup", "trace"}
+WITHOUT_KERNEL = {"cost_models", "fault_schedule", "measures", "native", "policy_file", "setup", "trace"}
 
 settings.register_profile(
     "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

@@ -93,7 +93,7 @@ class ObjectCache:
             return found
         with self._alone(key) as may_write:
             if may_write:
-                found = self._read(key)
+                found = self._read(key, again=True)
             if found is None:
                 found = make()
                 if may_write:
@@ -109,16 +109,18 @@ class ObjectCache:
     def _not_kept(self, why: str) -> None:
         self._say(f"{why}: compiled code is not kept there")
 
-    def _read(self, key: str) -> Stored | None:
+    def _read(self, key: str, *, again: bool = False) -> Stored | None:
         path = self.path(key)
         try:
             content = _content(path)
             found = None if content is None else _parse(content, key)
         except _DamagedError as error:
-            self.forget(key, str(error))
+            if not again:
+                self.forget(key, str(error))
             return None
         except OSError as error:
-            self._say(f"{path}: {error.strerror}: compiling anew")
+            if not again:
+                self._say(f"{path}: {error.strerror}: compiling anew")
             return None
         if found is not None:
             with contextlib.suppress(OSError):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,8 +23,12 @@ from lumen_policy.decide.routing import (
     round_robin,
     shortest_queue,
 )
+from lumen_policy.native.layout import Layout
+from lumen_policy.native.machine import Loaded, compile_object
+from lumen_policy.native.module import Entry, Module
 from lumen_policy.replay import draws
 from lumen_policy.replay.kernel import decisions
+from lumen_policy.replay.own_rules import DECISIONS
 
 from .inputs import INFINITE
 
@@ -34,20 +40,73 @@ DRAW = st.integers(0, 2**32 - 1)
 UINT64 = st.integers(0, 2**64 - 1)
 
 
-@numba.njit
-def compiled_draw(seed: int, purpose: int, a: int, b: int) -> int:
-    """The kernel's functions have no entry from Python but through compiled code."""
-    return decisions.draw(seed, purpose, a, b)
+class Table(NamedTuple):
+    """The state of the functions below: rows that decisions see, their numbers, and what came of it."""
+
+    rows: Any
+    numbers: Any
+    seed: Any
+    reals: Any
+    found: Any
+    drawn: Any
 
 
-@numba.njit
-def compiled_least_loaded(live: Any, held: Any, queue: Any, a: int, b: int) -> int:
-    return decisions.least_loaded(live, held, queue, a, b)
+LAYOUT = Layout(
+    {
+        "rows": (np.int64, 2, 4),
+        "numbers": (np.int64, 1),
+        "seed": (np.uint64, 1),
+        "reals": (np.float64, 1),
+        "found": (np.int64, 1),
+        "drawn": (np.uint64, 1),
+    }
+)
 
 
-@numba.njit
-def compiled_shortest_queue(live: Any, queue: Any) -> int:
-    return decisions.shortest_queue(live, queue)
+def choose(s: Any) -> None:
+    """Every decision on the same rows and numbers."""
+    a, b, server, need = s.numbers[0], s.numbers[1], s.numbers[2], s.numbers[3]
+    first, second = s.numbers[4], s.numbers[5]
+    live, free, held, queue = s.rows[0], s.rows[1], s.rows[2], s.rows[3]
+    s.found[0] = decisions.shortest_queue(live, queue)
+    s.found[1] = decisions.least_kv(live, held)
+    s.found[2] = decisions.least_loaded(live, held, queue, a, b)
+    s.found[3] = decisions.choose_holder(server, need, live, free, held, queue, a, b)
+    s.found[4] = decisions.choose_target(live, free, held, queue, a, b)
+    s.found[5] = decisions.round_robin(live, server)
+    s.found[6] = decisions.next_on_ring(server, live)
+    s.found[7] = decisions.power_of_two(live, queue, first, second)
+    s.found[8] = decisions.prefer_holder(live[0], held[0], need, a, b)
+    s.found[9] = decisions.drafts_per_pass(need, a, b + 1, first & 31, server)
+    s.found[10] = decisions.worth_drafting(s.reals[0], a, need, b)
+    s.found[11] = decisions.kv_load(a, held[0], b, queue[0])
+
+
+def draw_one(s: Any) -> None:
+    """One draw."""
+    s.drawn[0] = decisions.draw(s.seed[0], s.numbers[0], s.numbers[1], s.numbers[2])
+
+
+@cache
+def compiled() -> Loaded:
+    module = Module(LAYOUT, [Entry(choose, ints=0), Entry(draw_one, ints=0)])
+    return Loaded(compile_object(module.text()), {"choose": (0, False), "draw_one": (0, False)})
+
+
+def table(rows: Sequence[Sequence[int]], numbers: Sequence[int], seed: int = 0, real: float = 0) -> Table:
+    return Table(
+        rows=np.array(rows, np.int64),
+        numbers=np.array(numbers, np.int64),
+        seed=np.array([seed], np.uint64),
+        reals=np.array([real], np.float64),
+        found=np.full(12, -99, np.int64),
+        drawn=np.zeros(1, np.uint64),
+    )
+
+
+def run_compiled(name: str, state: Table) -> None:
+    words = LAYOUT.words(state)
+    compiled().calls[name](words.ctypes.data)
 
 
 def least(candidates: Sequence[int], cost: Sequence[int]) -> int:
@@ -170,7 +229,9 @@ def test_worth_drafting(expected: int, pass_ps: int, plain: int, plain_ps: int) 
 @given(UINT64, st.sampled_from([1, 2, 3, 4]), st.integers(0, 2**40), st.integers(0, 2**40))
 def test_draws_of_the_kernel(seed: int, purpose: int, a: int, b: int) -> None:
     """INV-7: a draw in 64-bit registers is the draw in whole numbers."""
-    assert int(compiled_draw(np.uint64(seed), purpose, a, b)) == draws.draw(seed, purpose, a, b)
+    state = table([[0]] * 4, [purpose, a, b], seed)
+    run_compiled("draw_one", state)
+    assert int(state.drawn[0]) == draws.draw(seed, purpose, a, b)
 
 
 def test_draws_are_uniform_and_apart() -> None:
@@ -185,9 +246,29 @@ def test_draws_are_uniform_and_apart() -> None:
         assert abs(np.corrcoef(values[:-shift], values[shift:])[0, 1]) < 4 / len(values) ** 0.5
 
 
-@given(FLAGS, SMALL, SMALL, WEIGHT, WEIGHT)
-def test_compiled_decisions(live: list[int], held: list[int], queue: list[int], a: int, b: int) -> None:
-    """INV-4: a compiled decision is the plain one, on arrays as on lists."""
-    arrays = [np.array(values, dtype=np.int64) for values in (live, held, queue)]
-    assert compiled_least_loaded(*arrays, a, b) == least_loaded(live, held, queue, a, b)
-    assert compiled_shortest_queue(arrays[0], arrays[2]) == shortest_queue(live, queue)
+NUMBERS = st.tuples(WEIGHT, WEIGHT, st.integers(0, WORKERS - 1), st.integers(0, 3), DRAW, DRAW)
+
+
+@given(FLAGS, SMALL, SMALL, SMALL, NUMBERS, st.floats(0, 100))
+def test_compiled_decisions(
+    live: list[int],
+    free: list[int],
+    held: list[int],
+    queue: list[int],
+    numbers: tuple[int, ...],
+    real: float,
+) -> None:
+    """INV-4: every compiled decision is the plain one, on arrays as on lists."""
+    state = table([live, free, held, queue], numbers, real=real)
+    run_compiled("choose", state)
+    plain = SimpleNamespace(
+        rows=[live, free, held, queue], numbers=list(numbers), reals=[real], found=[-99] * 12
+    )
+    choose(plain)
+    assert state.found.tolist() == plain.found
+
+
+def test_every_decision_is_compiled_above() -> None:
+    """INV-4: none is left out."""
+    text = inspect.getsource(choose)
+    assert [name for name in DECISIONS if f"decisions.{name}(" not in text] == []

@@ -1,1 +1,1 @@
-"""The replay kernel: compiled by numba, driven by ``lumen_policy.replay.engine``."""
+"""The replay kernel: compiled by ``lumen_policy.native``, driven by ``lumen_policy.replay.engine``."""
