@@ -106,7 +106,8 @@ GLOBAL = np.dtype(
     align=True,
 )
 """shared: restores share links between workers. replicas: copies of a request, 0 without checkpoints; copy c is one of
-request c >> copy_shift. copies: of all requests. holders: workers, and the store if there is one. linked: transfers take
+request c >> copy_shift. copies: of all requests. holders: workers, and the store if there is
+one; 0 without checkpoints. linked: transfers take
 time. ramp_until: when the last slow start ends. link_next: nothing leaves or
 arrives before it."""
 COUNTERS = tuple(_GLOBAL_FIELDS.split()[_GLOBAL_FIELDS.split().index("iterations") :])
@@ -388,7 +389,7 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
         "replicas": replicas,
         "copy_shift": int(replicas == 2),
         "copies": copies,
-        "holders": workers + int(stored),
+        "holders": workers + int(stored) if replicas else 0,
         "linked": int(linked),
         **link_costs,
         "eviction": rules.eviction,
