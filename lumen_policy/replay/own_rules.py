@@ -67,11 +67,15 @@ class OwnRules:
 
     def place(self, names: tuple[str, ...]) -> str:
         """Where the rules of these names stand: ``path:line: name``, with "or" between several."""
-        found = {name: function for name, function in self.functions().items() if name in names}
-        if not found:
+        lines = sorted(
+            (function.__code__.co_firstlineno, name)
+            for name, function in self.functions().items()
+            if name in names
+        )
+        if not lines:
             return self.path
-        lines = [str(function.__code__.co_firstlineno) for function in found.values()]
-        return f"{self.path}:{lines[0]}: {' or '.join(found)}"
+        others = "".join(f" or {name} (line {line})" for line, name in lines[1:])
+        return f"{self.path}:{lines[0][0]}: {lines[0][1]}{others}"
 
     def confirm(self) -> None:
         """Check that the file still holds what was loaded.
@@ -107,7 +111,10 @@ def load_rules(path: str | Path) -> OwnRules:
     """
     if not str(path).strip():
         raise InputError("own_rules: a Python file, or none")
-    place = Path(path).resolve()
+    try:
+        place = Path(path).resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # a zero byte, a loop of links
+        raise InputError(f"own_rules: {str(path)!r}: {error}") from None
     rules = OwnRules(str(place), hashlib.sha256(_read(place)).hexdigest())
     rules.functions()
     return rules
@@ -118,8 +125,6 @@ def _read(place: Path) -> bytes:
         return place.read_bytes()
     except OSError as error:
         raise InputError(f"own_rules: {place}: {error.strerror}") from None
-    except ValueError as error:  # a path that holds a zero byte
-        raise InputError(f"own_rules: {str(place)!r}: {error}") from None
 
 
 @cache
