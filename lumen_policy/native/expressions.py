@@ -94,13 +94,19 @@ class Expressions(Arithmetic):
     def trouble(self, condition: str, what: str) -> None:
         code = self.module.site(f"{self.source.path}:{self.line}: {what} (in {self.source.node.name})")
         noted, on = self.label(), self.label()
-        self.failed = self.failed or self.label()
         self.branch(condition, noted, on)
         self.begin_after_branch(noted)
         before = self.op("load i64, ptr %trouble")
         first = self.op(f"icmp eq i64 {before}, 0")
         self.do(f"store i64 {self.op(f'select i1 {first}, i64 {code}, i64 {before}')}, ptr %trouble")
+        self.failed = self.failed or self.label()
         self.jump(self.failed)
+        self.begin_after_branch(on)
+
+    def _leave_if(self, condition: str) -> None:
+        on = self.label()
+        self.failed = self.failed or self.label()
+        self.branch(condition, self.failed, on)
         self.begin_after_branch(on)
 
     def begin_after_branch(self, label: str) -> None:
@@ -563,10 +569,15 @@ class Expressions(Arithmetic):
         if checked:
             operands.insert(0, f"ptr {self._trouble_word(node)}")
         text = f"call fastcc {callee.returns.llvm} @{callee.symbol}({', '.join(operands)})"
+        result = Value(NOTHING)
         if callee.returns == NOTHING:
             self.do(text)
-            return Value(NOTHING)
-        return Value(callee.returns, (self.op(text),))
+        else:
+            result = Value(callee.returns, (self.op(text),))
+        if self.checked:  # as an exception would, trouble ends the callers too
+            noted = self.op("load i64, ptr %trouble")
+            self._leave_if(self.op(f"icmp ne i64 {noted}, 0"))
+        return result
 
     def _trouble_word(self, node: ast.Call) -> str:
         if self.checked:

@@ -10,7 +10,7 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
-__all__ = ["Loaded", "compile_object", "machine_name"]
+__all__ = ["Loaded", "compile_assembly", "compile_object", "machine_name"]
 
 _OPTIMISATION = 2
 
@@ -36,13 +36,8 @@ def _machine(triple: str) -> Any:
     )
 
 
-def compile_object(text: str, triple: str | None = None) -> bytes:
-    """An object file of the module; no fast-math, nothing contracted, no vector units beyond the baseline.
-
-    Args:
-        text: LLVM assembly.
-        triple: platform; by default this one.
-    """
+def _optimised(text: str, triple: str | None) -> tuple[Any, Any]:
+    """The platform's code generator, and the module that it takes."""
     _start()
     if triple is not None:
         llvm.initialize_all_targets()
@@ -57,8 +52,26 @@ def compile_object(text: str, triple: str | None = None) -> bytes:
     tuning.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
+    return machine, module
+
+
+def compile_object(text: str, triple: str | None = None) -> bytes:
+    """An object file of the module; no fast-math, nothing contracted, no vector units beyond the baseline.
+
+    Args:
+        text: LLVM assembly.
+        triple: platform; by default this one.
+    """
+    machine, module = _optimised(text, triple)
     code: bytes = machine.emit_object(module)
     return code
+
+
+def compile_assembly(text: str, triple: str | None = None) -> str:
+    """As ``compile_object``, but readable."""
+    machine, module = _optimised(text, triple)
+    assembly: str = machine.emit_assembly(module)
+    return assembly
 
 
 class Loaded:

@@ -52,8 +52,8 @@ class Module:
         layout: the arrays behind the handle.
         entries: what can be called from Python; their names must differ.
         substitutes: functions from outside, by the function each stands for. They and whatever they call are checked:
-            an index out of range, a number beyond its bits or a division by zero is noted, and the function returns 0
-            instead of going on.
+            an index out of range, a number beyond its bits or a division by zero is noted, and ends them as an
+            exception would: the one that stands in returns 0.
         checked: every function is; to look for such errors in the entries themselves.
 
     Raises:

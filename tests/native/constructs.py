@@ -9,10 +9,10 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from native import neighbour
-from native.neighbour import shared_twice
 
 from lumen_policy.native import inline
+from native import neighbour
+from native.neighbour import shared_twice
 
 
 class Colour(enum.IntEnum):
@@ -374,7 +374,7 @@ def several_taken(s: Any, a: int, b: int) -> int:
     x, y, z = several(s, a, b)
     s.row[0], s.floats[1], _ = several_again(s, b, a)
     s.floats[0] = y
-    (_, unused) = 1, y
+    (_, _unused) = 1, y
     return x ^ (z << 5)
 
 
@@ -486,7 +486,9 @@ def axes(s: Any, a: int, b: int) -> int:
     plane[2, 3] = 8
     line = plane[2]
     line[0] = s.cube[0, 1, 2] + plane[1, 1] + s.cube[1, 0][3]
-    return summed(row) + summed(line) + summed(s.cube[0, 2]) + summed(s.fixed[1]) + summed(s.row) + s.grid[3, 4]
+    return (
+        summed(row) + summed(line) + summed(s.cube[0, 2]) + summed(s.fixed[1]) + summed(s.row) + s.grid[3, 4]
+    )
 
 
 def lengths(s: Any, a: int, b: int) -> int:

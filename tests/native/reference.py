@@ -18,7 +18,7 @@ from lumen_policy.native import inline
 from native.harness import LAYOUT, wrapped
 
 
-class Trouble(Exception):
+class TroubleError(Exception):
     """What a checked function notes: the line, and what went wrong."""
 
     def __init__(self, line: int, what: str) -> None:
@@ -79,7 +79,7 @@ class Numbers:
 
     def trouble(self, what: str) -> None:
         if self.checked:
-            raise Trouble(self.line, what)
+            raise TroubleError(self.line, what)
 
     def fit(self, number: int) -> int:
         if not -(2**63) <= number < 2**63:
@@ -278,7 +278,7 @@ class Reference:
         """The function's result.
 
         Raises:
-            Trouble: what a checked function notes first.
+            TroubleError: what a checked function notes first.
         """
         arrays = {field: _Array(getattr(state, field), self._numbers) for field in LAYOUT.fields}
         return self._functions[name](SimpleNamespace(**arrays), *arguments)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from native.harness import LAYOUT, Compiled, differences, fresh, load, untouched
 
 from lumen_policy.native import SubsetError
+from native.harness import LAYOUT, Compiled, differences, fresh, load, untouched
 
 LOW, HIGH = -(2**63), 2**63 - 1
 BEYOND = "a number beyond 64 bits"
@@ -33,10 +33,21 @@ CASES: dict[str, list[tuple[tuple[int, int], str]]] = {
         *(((1, -1), "a shift by a negative number"), ((0, -1), "a shift by a negative number")),
         *(((1, 62), ""), ((-1, 63), ""), ((-2, 62), ""), ((0, 1000), ""), ((LOW, 0), "")),
     ],
-    "return a << 3": [((2**60, 0), BEYOND), ((2**59, 0), ""), ((-(2**60), 0), ""), ((-(2**60) - 1, 0), BEYOND)],
+    "return a << 3": [
+        ((2**60, 0), BEYOND),
+        ((2**59, 0), ""),
+        ((-(2**60), 0), ""),
+        ((-(2**60) - 1, 0), BEYOND),
+    ],
     "return a >> b": [((1, -1), "a shift by a negative number"), ((LOW, 64), ""), ((1, HIGH), "")],
     "a += b\n    return a": [((HIGH, 1), BEYOND), ((1, 1), "")],
-    "return s.row[a]": [((-1, 0), RANGE), ((8, 0), RANGE), ((LOW, 0), RANGE), ((HIGH, 0), RANGE), ((7, 0), "")],
+    "return s.row[a]": [
+        ((-1, 0), RANGE),
+        ((8, 0), RANGE),
+        ((LOW, 0), RANGE),
+        ((HIGH, 0), RANGE),
+        ((7, 0), ""),
+    ],
     "s.row[a] = b": [((-1, 5), RANGE), ((8, 5), RANGE), ((7, 5), "")],
     "s.row[a] += b": [((8, 5), RANGE), ((7, 5), "")],
     "return s.grid[a, b]": [((4, 0), RANGE), ((0, 5), RANGE), ((1, -1), RANGE), ((3, 4), "")],
@@ -49,14 +60,27 @@ CASES: dict[str, list[tuple[tuple[int, int], str]]] = {
     "s.hollow[a, b] = 3": [((0, 0), RANGE)],
     "row = s.hollow[0]\n    row[1] = 3": [((0, 0), RANGE)],
     "return s.records[a].wide": [((4, 0), RANGE), ((-1, 0), RANGE), ((3, 0), "")],
-    "w = s.records[a]\n    w.tiny = b": [((4, 0), RANGE), ((0, 128), "a number beyond 8 bits"), ((3, -128), "")],
+    "w = s.records[a]\n    w.tiny = b": [
+        ((4, 0), RANGE),
+        ((0, 128), "a number beyond 8 bits"),
+        ((3, -128), ""),
+    ],
     "s.records[0].parts[a] = 1": [((3, 0), RANGE), ((2, 0), "")],
     "s.records[0].bits[a, b] = 1": [((2, 0), RANGE), ((0, 3), RANGE), ((1, 2), "")],
     "s.records[a] = s.records[b]": [((4, 0), RANGE), ((0, 4), RANGE), ((1, 2), "")],
-    "s.middles[0] = a": [((2**31, 0), "a number beyond 32 bits"), ((-(2**31), 0), ""), ((LOW, 0), "a number beyond 32")],
+    "s.middles[0] = a": [
+        ((2**31, 0), "a number beyond 32 bits"),
+        ((-(2**31), 0), ""),
+        ((LOW, 0), "a number beyond 32"),
+    ],
     "s.shorts[1, 1] += a": [((2**15, 0), "a number beyond 16 bits"), ((2**15 - 1, 0), "")],
     "s.floats[0] = float(a) / b": [((1, 0), ZERO), ((0, 0), ZERO), ((1, 3), "")],
-    "return int(float(a) * 2.0)": [((HIGH, 0), BEYOND), ((2**62, 0), BEYOND), ((LOW, 0), BEYOND), ((2**61, 0), "")],
+    "return int(float(a) * 2.0)": [
+        ((HIGH, 0), BEYOND),
+        ((2**62, 0), BEYOND),
+        ((LOW, 0), BEYOND),
+        ((2**61, 0), ""),
+    ],
     "return int(float(a))": [((HIGH, 0), BEYOND), ((LOW, 0), ""), ((2**62, 0), "")],
     "return int(NAN)": [((0, 0), BEYOND)],
     "s.words[0] = np.uint64(a)": [((-1, 0), "a negative number made unsigned"), ((HIGH, 0), "")],
@@ -81,7 +105,9 @@ def each(tmp_path_factory: pytest.TempPathFactory) -> tuple[Compiled, list[str]]
         end = "" if "return" in body else "    return 77\n"
         text += f"\n\ndef f{number}(s, a, b):\n    {body}\n{end}"
     module = load(tmp_path_factory.mktemp("checked"), text)
-    return Compiled([getattr(module, f"f{number}") for number in range(len(BODIES))], checked=True), text.splitlines()
+    return Compiled(
+        [getattr(module, f"f{number}") for number in range(len(BODIES))], checked=True
+    ), text.splitlines()
 
 
 @pytest.mark.parametrize("body", BODIES)
@@ -183,7 +209,9 @@ def half(s, a, b):  # half
 
 def marked(mark: str) -> str:
     """The end of a path and the line of SEVERAL with this mark."""
-    return next(f".py:{line}: " for line, text in enumerate(SEVERAL.splitlines(), 1) if text.endswith(f"# {mark}"))
+    return next(
+        f".py:{line}: " for line, text in enumerate(SEVERAL.splitlines(), 1) if text.endswith(f"# {mark}")
+    )
 
 
 @pytest.fixture
@@ -215,18 +243,21 @@ def test_only_functions_from_outside_are_checked(module: Any) -> None:
     ],
 )
 def test_the_first_trouble_counts(module: Any, numbers: tuple[int, int], mark: str, said: str) -> None:
-    """The innermost line is named; callers go on with 0, and trouble of their own does not hide it."""
+    """The innermost line is named, and no caller goes on."""
     compiled = Compiled([module.own], checked=True)
     state = fresh()
     state.row[:4] = 0, 2, 0, 100
-    compiled("own", state, *numbers)
+    assert compiled("own", state, *numbers) == 0
+    assert state.row[4] == (mark in ("divided", "doubled"))
     assert compiled.trouble.endswith(marked(mark) + said)
     assert untouched(state)
 
 
 def test_a_function_from_outside_needs_the_state(module: Any) -> None:
     """Its trouble has to be noted somewhere; it must return an int, as what it stands for does."""
-    with pytest.raises(SubsetError, match=marked("without state") + "a function from outside needs the state around"):
+    with pytest.raises(
+        SubsetError, match=marked("without state") + "a function from outside needs the state around"
+    ):
         Compiled([module.handless], {module.of_row: module.of_row})
     with pytest.raises(SubsetError, match=marked("half") + "it must return an int, not a float"):
         Compiled([module.entry], {module.decide: module.half})

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from native.harness import LAYOUT, Compiled, differences, fresh, load
-from native.random_programs import random_program
 
 from lumen_policy.native.plain import from_plain, to_plain
+from native.harness import LAYOUT, Compiled, differences, fresh, load
+from native.random_programs import random_program
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -28,7 +28,9 @@ def test_plain_numbers_are_pythons() -> None:
     """Ints and floats; unsigned ones stay numpy's."""
     plain = to_plain(LAYOUT, fresh(1))
     assert {type(plain.row[0]), type(plain.grid[1, 2]), type(plain.records[0].tiny)} == {int}
-    assert {type(plain.pairs[1, 2].middle), type(plain.others[1].bits[0, 2]), type(plain.cube[1][2, 0])} == {int}
+    assert {type(plain.pairs[1, 2].middle), type(plain.others[1].bits[0, 2]), type(plain.cube[1][2, 0])} == {
+        int
+    }
     assert {type(plain.floats[0]), type(plain.records[0].share)} == {float}
     assert {type(plain.words[0]), type(plain.records[1].word)} == {np.uint64}
 

@@ -11,12 +11,12 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from native.harness import Compiled, differences, fresh, load, untouched
 from native.random_programs import EDGES, random_program
-from native.reference import Reference, Trouble
+from native.reference import Reference, TroubleError
 
 FUNCTIONS = 6
 CALLS = 4
@@ -40,10 +40,10 @@ def wrong(random: Random, *, checked: bool) -> list[str]:
             where = f"{name}{tuple(numbers)} on state {seed}"
             try:
                 expected = reference(name, theirs, *numbers)
-            except Trouble as trouble:
-                if f".py:{trouble.line}: " not in compiled.trouble:
-                    found.append(f"{where}: trouble {compiled.trouble!r} instead of {trouble}")
-                trouble_seen.append(name)
+            except TroubleError as trouble:
+                if f".py:{trouble.line}: " not in compiled.trouble or got != 0 or differences(ours, theirs):
+                    changed = differences(ours, theirs)
+                    found.append(f"{where}: trouble {compiled.trouble!r} instead of {trouble} {changed}")
             else:
                 if compiled.trouble or got != int(expected) or differences(ours, theirs):
                     changed = differences(ours, theirs)
@@ -53,19 +53,16 @@ def wrong(random: Random, *, checked: bool) -> list[str]:
     return found and [text, *found]
 
 
-trouble_seen: list[str] = []
-
-
-@given(st.randoms(use_true_random=False))
-@settings(max_examples=20)
-def test_programs(random: Random) -> None:
+@given(st.integers(0, 2**64 - 1))
+@settings(max_examples=8, phases=[Phase.generate])
+def test_programs(seed: int) -> None:
     """Results and memory of random programs are those of Python in 64 bits."""
-    assert wrong(random, checked=False) == []
+    assert wrong(Random(seed), checked=False) == []
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 def test_checked_programs(seed: int) -> None:
-    """A checked program notes the line of the first trouble, or computes as Python does."""
+    """A checked program computes as Python does up to the first trouble, whose line it notes."""
     assert wrong(Random(seed), checked=True) == []
 
 

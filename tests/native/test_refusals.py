@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from native.harness import LAYOUT, load
 
 from lumen_policy.errors import InputError
 from lumen_policy.native import SubsetError
 from lumen_policy.native.layout import Layout
 from lumen_policy.native.module import Entry, Module
+from native.harness import LAYOUT, load
 
 HEAD = """\
 import math
@@ -413,8 +413,8 @@ STATEMENTS = {
     "y = (\n    1\n    if a\n    else 0.5 // 2\n)": 4,
     "s.row[\n    -1\n] = 0": None,
 }
-"""Statements that are refused: by what the message says, which line of theirs or marked line of HEAD it names (None: any
-message on the first or a later line of the statement)."""
+"""Statements that are refused, by what the message says (None: anything), on which line of theirs, or on which marked
+line of HEAD and what."""
 
 
 def refusal(folder: Path, body: str, *, end: str = "return 0") -> tuple[str, int]:
@@ -458,7 +458,9 @@ def test_statements(tmp_path: Path, statement: str) -> None:
 
 def test_an_entry_must_be_a_function_of_the_subset(tmp_path: Path) -> None:
     """Entries: their parameters, results and names."""
-    module = load(tmp_path, HEAD + "def f(s):\n    return 0.5\n\n\ndef g(s, a):\n    while True:\n        a += 1\n")
+    module = load(
+        tmp_path, HEAD + "def f(s):\n    return 0.5\n\n\ndef g(s, a):\n    while True:\n        a += 1\n"
+    )
     lines = HEAD.count("\n")
     for entries, said in (
         ([Entry(module.f, 0)], f":{lines + 1}: an entry returns one int or nothing"),
@@ -516,7 +518,7 @@ def test_what_is_nested_too_deeply(tmp_path: Path) -> None:
 
 def test_a_cell_without_a_value(tmp_path: Path) -> None:
     """A name around the function that has no value yet."""
-    text = "def make():\n    def f(s, a):\n        return later\n    made = f\n    if made is None:\n        later = 1\n    return f\n"
+    text = "def make():\n    def f(s, a):\n        return later\n    if f is None:\n        later = 1\n    return f\n"
     with pytest.raises(SubsetError, match=":3: later is not known"):
         Module(LAYOUT, [Entry(load(tmp_path, text).make())])
 
@@ -538,7 +540,10 @@ def test_a_refusal_is_an_error_of_input() -> None:
         ((np.dtype([("a", np.dtype([("b", np.int64)]))]), 1), "not"),
         ((np.dtype([("a", np.int8), ("b", np.int64)]), 1), "byte 1 lies across words"),
         ((np.dtype([("a", np.int64), ("b", np.int8)]), 1), "records of 9 bytes"),
-        ((np.dtype({"names": ["a", "b"], "formats": ["i8", "i4"], "offsets": [0, 4]}), 1), "overlap at byte 4"),
+        (
+            (np.dtype({"names": ["a", "b"], "formats": ["i8", "i4"], "offsets": [0, 4]}), 1),
+            "overlap at byte 4",
+        ),
     ],
 )
 def test_layouts(stated: tuple[object, int], said: str) -> None:
