@@ -146,7 +146,7 @@ class Numbers:
             return np.uint64((-int(a) if op == "USub" else ~int(a) if op == "Invert" else int(a)) % 2**64)
         if isinstance(a, float):
             return -a if op == "USub" else a
-        return self.fit(-a if op == "USub" else ~int(a) if op == "Invert" else int(a))
+        return self.fit(-int(a) if op == "USub" else ~int(a) if op == "Invert" else int(a))
 
     def magnitude(self, line: int, a: Any) -> Any:
         self.line = line
