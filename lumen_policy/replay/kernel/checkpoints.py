@@ -13,7 +13,7 @@ from typing import Any
 
 from lumen_policy.native import inline
 from lumen_policy.replay.kernel.arrivals import arrive, send_up_to
-from lumen_policy.replay.kernel.books import give_back, integrate
+from lumen_policy.replay.kernel.books import give_back, integrate, refresh_hot
 from lumen_policy.replay.kernel.links import follow_links
 from lumen_policy.replay.kernel.rows import expand, join_row, leave_row, make_own
 from lumen_policy.replay.kernel.state import (
@@ -29,11 +29,11 @@ from lumen_policy.replay.kernel.state import (
     KV_TOKENS,
     PAGES,
     PORTION,
+    SHORT,
     SPECIALS,
     SYNC_NEXT,
     SYNCS,
     TOTAL,
-    WAITING,
 )
 from lumen_policy.replay.kernel.structures import sort_keys, tree_update
 
@@ -49,60 +49,54 @@ def release_old(s: Any, r: int, t: int) -> None:
         q.old_arrived = 0
 
 
-def _advance(s: Any, t: int) -> bool:
-    """Follow the iterations that end at or before t, one after the other.
-
-    Returns:
-        True when done; False where the next instant, ``sync_min``, must be taken by ``_take_instant``.
-    """
+def _follow_iterations(s: Any, t: int) -> None:
+    """Follow the iterations that end at or before t, one after the other."""
     g = s.g[0]
-    workers, by_worker, copies, trees = s.workers, s.by_worker, s.copies, s.trees
-    count = g.holders
+    workers, by_worker, trees = s.workers, s.by_worker, s.trees
     while True:
         i = trees[SYNCS, 1]
         now = by_worker[SYNC_NEXT, i]
         g.sync_min = now
         if now > t:
-            return True
+            return
         w = workers[i]
-        decodes = w.sync_decodes
-        if decodes > 0:
-            if w.by_number > 0:
-                return False
-            if w.own > 0 and g.hot > 0:
-                waiting = 0
-                for h in range(count):
-                    waiting += copies[i, WAITING, h] * by_worker[HOT_HOLDER, h]
-                if waiting > 0:
-                    return False
-        end = FAR
-        if w.sync_left > 1:
-            end = now + w.sync_duration + w.sync_growth
-        by_worker[SYNC_NEXT, i] = end
-        tree_update(trees[SYNCS], by_worker[SYNC_NEXT], i)
-        short = by_worker[SYNC_NEXT, trees[SYNCS, 1]] == now
-        if decodes > 0 and w.regular > 0 and not short:
-            phase = w.sync_steps & 15
-            low = by_worker[FREE, 0] - copies[i, phase, 0]
-            for h in range(1, count):
-                low = min(low, by_worker[FREE, h] - copies[i, phase, h])
-            short = low < 0
-            if not short:
-                for h in range(count):
-                    by_worker[FREE, h] -= copies[i, phase, h]
-                    by_worker[HELD, h] += copies[i, TOTAL, h]
-                _count_arrived(g, w.regular, now)
-                g.sent_tokens += w.regular
+        _next_iteration(s, i, now)
+        if by_worker[SYNC_NEXT, trees[SYNCS, 1]] == now:
+            _take_together(s, i, now, 0)
+        elif w.sync_decodes > 0:
+            wanting = 0
+            if w.by_number > 0 or (w.own > 0 and g.hot > 0):
+                wanting = _own_wants(s, i, 0)
+            if wanting > 0:
+                _take_alone(s, i, wanting, now)
+            elif w.regular > 0:
+                short = _grow_with_room(s, i, now)
+                if short > 0:
+                    _grow_own(s, _grow_short(s, i, short, 0, now), now)
                 w.sync_wrote = now
-        if short:
-            by_worker[SYNC_NEXT, i] = now
-            tree_update(trees[SYNCS], by_worker[SYNC_NEXT], i)
-            return False
-        if decodes > 0:
-            w.sync_steps += 1
-            by_worker[KV_TOKENS, i] += decodes
-        w.sync_left -= 1
-        w.sync_duration += w.sync_growth
+
+
+@inline
+def _grow_with_room(s: Any, i: int, now: int) -> int:
+    """The rows of server i grow, each where its holder has room for it; the number of the others, in ``SHORT``."""
+    g = s.g[0]
+    by_worker, copies = s.by_worker, s.copies
+    phase = (s.workers[i].sync_steps - 1) & 15
+    grown = 0
+    short = 0
+    for h in range(g.holders):
+        opened = copies[i, phase, h]
+        roomy = 1 if opened <= by_worker[FREE, h] else 0
+        members = copies[i, TOTAL, h] * roomy
+        by_worker[FREE, h] -= opened * roomy
+        by_worker[HELD, h] += members
+        grown += members
+        if roomy == 0:
+            by_worker[SHORT, short] = h
+            short += 1
+    g.sent_tokens += grown
+    _count_arrived(g, grown, now)
+    return short
 
 
 @inline
@@ -143,43 +137,26 @@ def _own_wants(s: Any, i: int, count: int) -> int:
     """The OWN copies of server i whose iteration ends now; returns the number of candidates with them."""
     g = s.g[0]
     w = s.workers[i]
-    for j in range(w.own):
-        c = s.own[i, j]
-        if s.by_worker[HOT_HOLDER, s.slots[c].holder] != 0:
-            q = s.requests[c >> g.copy_shift]
-            if q.rested == 0:
-                count = _want(s, c, q.offset + w.sync_steps - 1, count)
+    if g.hot > 0:
+        for j in range(w.own):
+            c = s.own[i, j]
+            h = s.slots[c].holder
+            if s.by_worker[HOT_HOLDER, h] != 0:
+                q = s.requests[c >> g.copy_shift]
+                if q.rested == 0:
+                    before = count
+                    count = _want(s, c, q.offset + w.sync_steps - 1, count)
+                    if count == before:
+                        refresh_hot(s, h)  # its pages may have gone since
     if w.by_number != 0:
         for j in range(w.decoding):
             s.requests[s.batches[COMPLETIONS, i, j] & 0xFFFFFFFF].rested = 0
     return count
 
 
-def _take_instant(s: Any, now: int, specials: int) -> None:
-    """Follow one instant, in order of copies at the holders that have no room for all they get.
-
-    ``specials`` transfers of prefill belong to it.
-    """
+def _specials_want(s: Any, specials: int, count: int) -> int:
+    """Transfers of prefill chunks that end now and of which no OWN copy has told."""
     g = s.g[0]
-    for h in range(g.holders):
-        s.by_worker[PORTION, h] = 0
-    count = 0
-    ending = 0
-    while True:
-        i = s.trees[SYNCS, 1]
-        if s.by_worker[SYNC_NEXT, i] != now:
-            break
-        w = s.workers[i]
-        if w.sync_decodes > 0:
-            phase = w.sync_steps & 15
-            for h in range(g.holders):
-                s.by_worker[PORTION, h] += s.copies[i, phase, h]
-            s.by_worker[ENDING, ending] = i
-            ending += 1
-        _next_iteration(s, i, now)
-        if w.sync_decodes > 0:
-            count = _own_wants(s, i, count)
-    g.sync_min = s.by_worker[SYNC_NEXT, s.trees[SYNCS, 1]]
     for j in range(specials):
         r = s.scratch[SPECIALS, j]
         q = s.requests[r]
@@ -187,40 +164,137 @@ def _take_instant(s: Any, now: int, specials: int) -> None:
             for c in range(r * g.replicas, (r + 1) * g.replicas):
                 if s.slots[c].holder >= 0 and s.by_worker[ALIVE, s.slots[c].holder] != 0:
                     count = _want(s, c, q.kv, count)
+    return count
+
+
+@inline
+def _pages_wanted(slot: Any) -> int:
+    return ((slot.sent + 15) >> 4) - ((slot.arrived + 15) >> 4)
+
+
+def _take_alone(s: Any, i: int, count: int, now: int) -> None:
+    """The iteration of worker i, the only one that ends now: in order of copies at holders without room for all.
+
+    ``count`` candidates have told what they want in ``PORTION``, which is zero afterwards.
+    """
+    g = s.g[0]
+    w = s.workers[i]
+    phase = (w.sync_steps - 1) & 15
+    rows = w.sync_decodes > 0 and w.regular > 0
+    fits = True
+    for j in range(count):
+        h = s.slots[s.scratch[CANDIDATES, j]].holder
+        wanted = s.by_worker[PORTION, h]
+        if rows:
+            wanted += s.copies[i, phase, h]
+        if wanted > s.by_worker[FREE, h]:
+            fits = False
+    if fits:
+        for j in range(count):
+            slot = s.slots[s.scratch[CANDIDATES, j]]
+            s.by_worker[PORTION, slot.holder] = 0
+            s.by_worker[PAGES, slot.holder] = 0
+            s.by_worker[FREE, slot.holder] -= _pages_wanted(slot)
+        short = _grow_with_room(s, i, now) if rows else 0
+        for j in range(count):
+            slot = s.slots[s.scratch[CANDIDATES, j]]
+            s.by_worker[FREE, slot.holder] += _pages_wanted(slot)
+        if short > 0:
+            count = _grow_short(s, i, short, count, now)
+        if rows:
+            w.sync_wrote = now
+    else:
+        for h in range(g.holders):
+            wanted = s.by_worker[PORTION, h]
+            if rows:
+                wanted += s.copies[i, phase, h]
+            s.by_worker[PAGES, h] = 1 if wanted > s.by_worker[FREE, h] else 0
+            s.by_worker[PORTION, h] = 0
+        if rows:
+            count = _grow_rows(s, i, count, now)
+    _grow_own(s, count, now)
+
+
+def _take_together(s: Any, first: int, now: int, specials: int) -> None:
+    """The iterations of several workers that end now; that of the first is followed already."""
+    g = s.g[0]
+    count = 0
+    ending = 0
+    i = first
+    while True:
+        w = s.workers[i]
+        if w.sync_decodes > 0:
+            phase = (w.sync_steps - 1) & 15
+            for h in range(g.holders):
+                s.by_worker[PORTION, h] += s.copies[i, phase, h]
+            s.by_worker[ENDING, ending] = i
+            ending += 1
+            count = _own_wants(s, i, count)
+        i = s.trees[SYNCS, 1]
+        if s.by_worker[SYNC_NEXT, i] != now:
+            break
+        _next_iteration(s, i, now)
+    count = _specials_want(s, specials, count)
     for h in range(g.holders):
         s.by_worker[PAGES, h] = 1 if s.by_worker[PORTION, h] > s.by_worker[FREE, h] else 0
+        s.by_worker[PORTION, h] = 0
     for j in range(ending):
-        count = _grow_rows(s, s.by_worker[ENDING, j], count, now)
+        i = s.by_worker[ENDING, j]
+        if s.workers[i].regular > 0:
+            count = _grow_rows(s, i, count, now)
     _grow_own(s, count, now)
 
 
 def _grow_rows(s: Any, i: int, count: int, now: int) -> int:
-    """The rows of server i; at holders that are short only members that need no page grow by count.
+    """The rows of server i, where ``PAGES`` says which holders are short.
 
     Returns:
         The number of candidates with those that have left their rows.
     """
     g = s.g[0]
     w = s.workers[i]
-    step = w.sync_steps - 1
-    if w.regular > 0:
-        w.sync_wrote = now
+    phase = (w.sync_steps - 1) & 15
+    grown = 0
+    short = 0
     for h in range(g.holders):
-        members = s.copies[i, TOTAL, h]
-        if members > 0:
-            if s.by_worker[PAGES, h] != 0:
-                if g.eviction != 0:
-                    g.sent_tokens += members
-                    count = expand(s, i, h, step, count, step + 1)
-                    members = 0
-                else:
-                    count = _stop_short(s, i, h, step, count)
-                    members = s.copies[i, TOTAL, h]
+        roomy = 1 - s.by_worker[PAGES, h]
+        members = s.copies[i, TOTAL, h] * roomy
+        s.by_worker[FREE, h] -= s.copies[i, phase, h] * roomy
+        s.by_worker[HELD, h] += members
+        grown += members
+        if roomy == 0:
+            s.by_worker[SHORT, short] = h
+            short += 1
+    g.sent_tokens += grown
+    _count_arrived(g, grown, now)
+    if short > 0:
+        count = _grow_short(s, i, short, count, now)
+    w.sync_wrote = now  # not before: members that left their rows have not grown yet
+    return count
+
+
+def _grow_short(s: Any, i: int, short: int, count: int, now: int) -> int:
+    """The rows of server i at holders that are short: only members that need no page grow by count.
+
+    Returns:
+        The number of candidates with those that have left their rows.
+    """
+    g = s.g[0]
+    step = s.workers[i].sync_steps - 1
+    grown = 0
+    for j in range(short):
+        h = s.by_worker[SHORT, j]
+        if s.copies[i, TOTAL, h] > 0:
+            s.by_worker[PAGES, h] = 1
+            if g.eviction != 0:
+                g.sent_tokens += s.copies[i, TOTAL, h]
+                count = expand(s, i, h, step, count, step + 1)
             else:
-                s.by_worker[FREE, h] -= s.copies[i, step & 15, h]
-            s.by_worker[HELD, h] += members
-            _count_arrived(g, members, now)
-            g.sent_tokens += members
+                count = _stop_short(s, i, h, step, count)
+                s.by_worker[HELD, h] += s.copies[i, TOTAL, h]
+                grown += s.copies[i, TOTAL, h]
+    g.sent_tokens += grown
+    _count_arrived(g, grown, now)
     return count
 
 
@@ -272,12 +346,10 @@ def _grow_own(s: Any, count: int, now: int) -> None:
 
 
 def _catch_up(s: Any, t: int) -> None:
-    g = s.g[0]
-    if g.linked != 0:
+    if s.g[0].linked != 0:
         follow_links(s, t)
-        return
-    while g.sync_min <= t and not _advance(s, t):
-        _take_instant(s, g.sync_min, 0)
+    else:
+        _follow_iterations(s, t)
 
 
 @inline
@@ -294,5 +366,12 @@ def settle(s: Any, t: int) -> None:
         follow_links(s, t)
     else:
         follow(s, t - 1)
-        _take_instant(s, t, g.specials)
+        i = s.trees[SYNCS, 1]
+        _next_iteration(s, i, t)
+        if s.by_worker[SYNC_NEXT, s.trees[SYNCS, 1]] == t:
+            _take_together(s, i, t, g.specials)
+        else:
+            count = _own_wants(s, i, 0) if s.workers[i].sync_decodes > 0 else 0
+            _take_alone(s, i, _specials_want(s, g.specials, count), t)
+        g.sync_min = s.by_worker[SYNC_NEXT, s.trees[SYNCS, 1]]
     g.specials = 0

@@ -16,7 +16,7 @@ from typing import Any
 
 from lumen_policy.native import inline
 from lumen_policy.replay.kernel.books import refresh_hot
-from lumen_policy.replay.kernel.state import ALIVE, COUNTED, DECODE, EXPLICIT_AT, NOWHERE, OWN, PARTIAL, STILL, TOTAL, WAITING
+from lumen_policy.replay.kernel.state import ALIVE, COUNTED, DECODE, EXPLICIT_AT, NOWHERE, OWN, PARTIAL, STILL, TOTAL
 from lumen_policy.replay.kernel.transfers import put_behind, take_off
 
 __all__ = [
@@ -179,7 +179,6 @@ def make_own(s: Any, c: int) -> None:
     slot.growth = OWN
     if g.linked == 0:
         s.by_worker[EXPLICIT_AT, h] += 1
-        s.copies[slot.server, WAITING, h] += 1
         s.by_worker[PARTIAL, h] += has_partial_page(slot)
         refresh_hot(s, h)
 
@@ -197,7 +196,6 @@ def leave_own(s: Any, c: int) -> None:
     slot.growth = STILL
     if g.linked == 0:
         s.by_worker[EXPLICIT_AT, h] -= 1
-        s.copies[slot.server, WAITING, h] -= 1
         s.by_worker[PARTIAL, h] -= has_partial_page(slot)
         refresh_hot(s, h)
 

@@ -193,7 +193,8 @@ copies. mate_next, mate_last: neighbours in its row; mate_next of an OWN copy: i
     PORTION,  # scratch: tokens for a holder
     PAGES,  # scratch: pages they need, or when they arrive
     ENDING,  # scratch: workers whose iteration ends at an instant
-) = range(33)
+    SHORT,  # scratch: holders that have no room for all they get
+) = range(34)
 COMPLETIONS, PREFILLS, RESTORINGS = range(3)
 """Rows of State.batches: a heap of finish step << 32 | request; requests in prefill in admission order; restoring ones
 in link order."""
@@ -202,9 +203,8 @@ ENDS, RESTORES, SYNCS, LEAVES = range(4)
 CANDIDATES, SPECIALS, ORDERING, SENDERS = range(4)
 """Rows of State.scratch: transfers of an instant (copies, in order holder << 32 | copy); requests whose prefill ended at
 this instant; decoding requests by admission; servers of the rows among the transfers."""
-TOTAL, WAITING = 16, 17
-"""Rows of State.copies: all COUNTED copies, all OWN ones; rows 0 to 15 count the COUNTED copies that open a page at
-steps ≡ row."""
+TOTAL = 16
+"""Row of State.copies: all COUNTED copies; rows 0 to 15 count those that open a page at steps ≡ row."""
 EGRESS, INGRESS, NOWHERE = 0, 1, -1
 """A link: offset of the LINK rows, and Slot.place."""
 (
@@ -236,11 +236,11 @@ class State(NamedTuple):
     workers: Any  # (W,) WORKER
     requests: Any  # (n,) REQUEST
     arrival: Any  # (n,)
-    by_worker: Any  # (33, W + 2); column W is the store, and a worker that is never first; W + 1 too
+    by_worker: Any  # (34, W + 2); column W is the store, and a worker that is never first; W + 1 too
     batches: Any  # (3, W, B)
     own: Any  # (W, B·replicas) OWN copies by server
     trees: Any  # (4, 2·P) winner trees
-    copies: Any  # (W, 18, W + 1) growing copies by (server, phase, holder)
+    copies: Any  # (W, 17, W + 1) growing copies by (server, phase, holder)
     heads: Any  # (W, W + 1) the first copy of the row of (server, holder), -1: none
     slots: Any  # (n·replicas,) SLOT, and W·(W + 1) rows where links take time
     scratch: Any  # (4, 4·W·B)
@@ -262,7 +262,7 @@ LAYOUT = Layout(
         "workers": (WORKER, 1),
         "requests": (REQUEST, 1),
         "arrival": (np.int64, 1),
-        "by_worker": (np.int64, 2, ENDING + 1),
+        "by_worker": (np.int64, 2, SHORT + 1),
         "batches": (np.int64, 3, RESTORINGS + 1),
         "own": (np.int64, 2),
         "trees": (np.int64, 2, LEAVES + 1),
@@ -421,7 +421,7 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
         g[name] = offset
         offset += len(table)
 
-    by_worker = np.zeros((ENDING + 1, workers + 2), np.int64)
+    by_worker = np.zeros((SHORT + 1, workers + 2), np.int64)
     by_worker[LIVE, :workers] = 1
     by_worker[[ALIVE, OPEN], : workers + 1] = 1
     by_worker[[FREE, FREE_SEEN], :workers] = policy.budget_pages
@@ -440,7 +440,7 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
         batches=np.zeros((3, workers, batch), np.int64),
         own=np.zeros((workers, batch * replicas), np.int64),
         trees=np.stack([tree, tree, tree, tree]),
-        copies=np.zeros((servers, WAITING + 1, holders), np.int16),
+        copies=np.zeros((servers, TOTAL + 1, holders), np.int16),
         heads=np.full((servers, holders), -1, np.int32),
         slots=slots,
         scratch=np.zeros((4, 4 * workers * batch), np.int64),
