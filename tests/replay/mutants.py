@@ -154,6 +154,7 @@ def two_restores_from_one_source(workers: int) -> ReplayInput:
 
 STRETCH = "replay/kernel/stretch.py"
 ADMISSION = "replay/kernel/admission.py"
+ARRIVALS = "replay/kernel/arrivals.py"
 DECODING = "replay/kernel/decoding.py"
 ASSISTED = "replay/kernel/assisted.py"
 CHECKPOINTS = "replay/kernel/checkpoints.py"
@@ -244,8 +245,8 @@ MUTANTS = [
     Mutant(
         name="a copy outlives the recomputation",
         file=SENDING,
-        old="    release(s, r, source, t)\n",
-        new="    if source >= 0:\n        release(s, r, source, t)\n",
+        old="    drop_copies(s, r, source, t)\n",
+        new="    if source >= 0:\n        drop_copies(s, r, source, t)\n",
         seeds=(159, 139, 372),
     ),
     Mutant(
@@ -264,9 +265,9 @@ MUTANTS = [
     ),
     Mutant(
         name="a copy's last page is not filled",
-        file=CHECKPOINTS,
-        old="grown = min(existing, 16 * (pages + s.by_worker[FREE, holder]))",
-        new="grown = min(existing, q.arrived + 16 * s.by_worker[FREE, holder])",
+        file=ARRIVALS,
+        old="grown = min(upto, 16 * (pages + s.by_worker[FREE, holder]))",
+        new="grown = min(upto, slot.arrived + 16 * s.by_worker[FREE, holder])",
         seeds=(372, 14, 98),
     ),
     Mutant(
@@ -356,16 +357,16 @@ MUTANTS = [
     ),
     Mutant(
         name="of two equal copies the later request's is evicted",
-        file=LINKS,
-        old="v < best and not",
-        new="v > best and not",
+        file=ARRIVALS,
+        old="if not better and v < best:",
+        new="if not better and v > best:",
         seeds=(50, 275, 283),
     ),
     Mutant(
         name="a copy that holds nothing is evicted",
-        file=LINKS,
-        old="and other.arrived > 0",
-        new="and other.arrived >= 0",
+        file=ARRIVALS,
+        old="if arrived > 0 and (",
+        new="if arrived >= 0 and (",
         seeds=(13, 45, 71),
     ),
     Mutant(
@@ -380,20 +381,20 @@ MUTANTS = [
         file=SLOTS,
         old="(slot.holder == i or s.requests[r].server == i)",
         new="s.requests[r].server == i",
-        seeds=(33, 144, 212),
+        seeds=(33, 312, 350),
     ),
     Mutant(
         name="the copy that grew last is evicted",
-        file=LINKS,
-        old="return a.wrote < b_wrote",
-        new="return a.wrote > b_wrote",
+        file=ARRIVALS,
+        old="return a_wrote < b_wrote",
+        new="return a_wrote > b_wrote",
         seeds=(16, 275, 291),
     ),
     Mutant(
         name="a copy as short as another goes for it",
-        file=LINKS,
-        old="return a.arrived < b_arrived",
-        new="return a.arrived <= b_arrived",
+        file=ARRIVALS,
+        old="return a < b\n",
+        new="return a <= b\n",
         seeds=(102, 110, 144),
     ),
     Mutant(
