@@ -65,6 +65,7 @@ def replay_timed(inputs: ReplayInput) -> tuple[ReplayOutput, float]:
             )
         else:
             cpu = time.thread_time() - started
+            state = state._replace(slots=None)  # as large as the output, which does not need it
             return _output(inputs, state), cpu
 
 
@@ -125,7 +126,7 @@ def _enlarged(log: Any, extra: int) -> Any:
 
 def _output(inputs: ReplayInput, state: State) -> ReplayOutput:
     g = state.g[0]
-    requests = state.requests
+    requests, recovery = state.requests, state.recovery
     gaps = state.gaps[: g["gaps"]]
     log = state.interruptions[: g["interruptions"]]
     outages = state.outages[: g["outages"]]
@@ -133,8 +134,8 @@ def _output(inputs: ReplayInput, state: State) -> ReplayOutput:
     def column(records: Any, name: str) -> Any:
         return np.ascontiguousarray(records[name], np.int64)
 
-    def count_column(name: str) -> Any:
-        return np.ascontiguousarray(requests[name], np.int32)
+    def count_column(records: Any, name: str) -> Any:
+        return np.ascontiguousarray(records[name], np.int32)
 
     finished = requests["state"] == DONE
     refused = finished & (requests["delivered"] < 0)
@@ -148,12 +149,12 @@ def _output(inputs: ReplayInput, state: State) -> ReplayOutput:
         status=status,
         first_ps=column(requests, "first"),
         last_ps=last,
-        worker=count_column("server"),
-        holder=count_column("last_holder"),
-        interruptions=count_column("interruptions"),
-        preemptions=count_column("preemptions"),
-        restored_tokens=count_column("restored"),
-        recomputed_tokens=count_column("recomputed"),
+        worker=count_column(requests, "server"),
+        holder=count_column(requests, "last_holder"),
+        interruptions=count_column(recovery, "interruptions"),
+        preemptions=count_column(recovery, "preemptions"),
+        restored_tokens=count_column(recovery, "restored"),
+        recomputed_tokens=count_column(recovery, "recomputed"),
         dispatch_ps=column(requests, "dispatch"),
         interruption_request=column(log, "request"),
         interruption_class=column(log, "origin"),

@@ -40,18 +40,18 @@ def end_restore(s: Any, i: int, t: int) -> None:
     w.restoring -= 1
     for j in range(w.restoring):
         s.batches[RESTORINGS, i, j] = s.batches[RESTORINGS, i, j + 1]
-    s.by_worker[NEXT_RESTORE, i] = s.requests[s.batches[RESTORINGS, i, 0]].until if w.restoring > 0 else FAR
+    s.by_worker[NEXT_RESTORE, i] = s.recovery[s.batches[RESTORINGS, i, 0]].until if w.restoring > 0 else FAR
     tree_update(s.trees[RESTORES], s.by_worker[NEXT_RESTORE], i)
     q = s.requests[r]
     q.kv = 0
-    if decisions.draw(g.seed, RESTORE, r, q.interruptions) < g.restore_failure:
+    if decisions.draw(g.seed, RESTORE, r, s.recovery[r].interruptions) < g.restore_failure:
         g.failed_restores += 1
     else:
         q.kv = q.old_saved
-        q.restored += q.old_saved
+        s.recovery[r].restored += q.old_saved
         g.restores += 1
         g.restored_bytes_tokens += q.old_saved
-        if q.old_holder != i:
+        if s.recovery[r].old_holder != i:
             g.remote_restores += 1
         if q.high < q.kv:
             q.high = q.kv
@@ -94,17 +94,18 @@ def _begin_restore(s: Any, i: int, r: int, t: int) -> None:
     g = s.g[0]
     w = s.workers[i]
     q = s.requests[r]
+    past = s.recovery[r]
     pages = q.old_saved >> 4
-    if q.old_holder == i:
-        q.until = max(t, w.link_free) + s.tables[g.at_restore + pages]
-    elif q.old_holder == g.workers:
-        q.until = max(t, w.link_free, g.store_free) + s.tables[g.at_store_restore + pages]
-        g.store_free = q.until
+    if past.old_holder == i:
+        past.until = max(t, w.link_free) + s.tables[g.at_restore + pages]
+    elif past.old_holder == g.workers:
+        past.until = max(t, w.link_free, g.store_free) + s.tables[g.at_store_restore + pages]
+        g.store_free = past.until
     else:
-        source = s.workers[q.old_holder]
-        q.until = max(t, w.link_free, source.nic_free) + s.tables[g.at_remote_restore + pages]
-        source.nic_free = q.until
-    w.link_free = q.until
+        source = s.workers[past.old_holder]
+        past.until = max(t, w.link_free, source.nic_free) + s.tables[g.at_remote_restore + pages]
+        source.nic_free = past.until
+    w.link_free = past.until
     q.state = RESTORING
 
 
@@ -134,7 +135,7 @@ def admit(s: Any, i: int, t: int) -> None:
             s.batches[RESTORINGS, i, w.restoring] = r
             w.restoring += 1
             if w.restoring == 1:
-                s.by_worker[NEXT_RESTORE, i] = q.until
+                s.by_worker[NEXT_RESTORE, i] = s.recovery[r].until
                 tree_update(s.trees[RESTORES], s.by_worker[NEXT_RESTORE], i)
         else:
             q.state = PREFILL
@@ -188,12 +189,12 @@ def _preempt_last(s: Any, i: int, t: int) -> None:
                     s.batches[RESTORINGS, i, kept] = s.batches[RESTORINGS, i, j]
                     kept += 1
             w.restoring = kept
-            s.by_worker[NEXT_RESTORE, i] = s.requests[s.batches[RESTORINGS, i, 0]].until if kept > 0 else FAR
+            s.by_worker[NEXT_RESTORE, i] = s.recovery[s.batches[RESTORINGS, i, 0]].until if kept > 0 else FAR
             tree_update(s.trees[RESTORES], s.by_worker[NEXT_RESTORE], i)
             release_old(s, victim, t)
     q.kv = 0
     q.state = QUEUED
-    q.preemptions += 1
+    s.recovery[victim].preemptions += 1
     q.link = w.head
     w.head = victim
     if w.tail < 0:

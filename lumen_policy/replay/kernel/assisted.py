@@ -55,10 +55,12 @@ def _keep_draft_kv(s: Any, i: int, count: int, t: int) -> None:
     drafter = s.workers[w.drafter]
     total = 0
     for j in range(count):
-        q = s.requests[s.scratch[ORDERING, j] & 0xFFFFFFFF]
-        if q.episode != w.episode:
-            q.episode = w.episode
-            q.passes = 0
+        r = s.scratch[ORDERING, j] & 0xFFFFFFFF
+        q = s.requests[r]
+        past = s.recovery[r]
+        if past.episode != w.episode:
+            past.episode = w.episode
+            past.passes = 0
             q.draft_kv = 0
         if q.draft_kv != 0:
             pages = (q.offset + w.steps + 15) >> 4
@@ -211,9 +213,9 @@ def _planned_drafts(s: Any, i: int, count: int, verified: int) -> int:
         return drafts
     expected = float(plain)
     for j in range(count):
-        q = s.requests[s.scratch[ORDERING, j] & 0xFFFFFFFF]
-        if q.verify == VERIFIED:
-            expected += s.expected[min(q.passes, len(s.expected) - 1), drafts]
+        r = s.scratch[ORDERING, j] & 0xFFFFFFFF
+        if s.requests[r].verify == VERIFIED:
+            expected += s.expected[min(s.recovery[r].passes, len(s.expected) - 1), drafts]
     rows = plain + verified * (drafts + 1)
     context = w.context - resting_context - verified_context + g.verify_ppm * verified_context // _MILLION
     pass_ps = (
@@ -256,7 +258,7 @@ def _accept(s: Any, r: int, delivered: int, drafts: int) -> int:
     g = s.g[0]
     q = s.requests[r]
     accepted = 0
-    row = min(q.passes, len(s.threshold) - 1)
+    row = min(s.recovery[r].passes, len(s.threshold) - 1)
     positions = s.threshold.shape[1]
     while (
         accepted < drafts
@@ -265,7 +267,7 @@ def _accept(s: Any, r: int, delivered: int, drafts: int) -> int:
     ):
         accepted += 1
     tokens = min(accepted + 1, q.output - delivered)
-    q.passes += 1
+    s.recovery[r].passes += 1
     g.drafted_tokens += drafts
     g.accepted_tokens += accepted
     g.verified_sequences += 1

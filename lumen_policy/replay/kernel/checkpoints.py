@@ -44,9 +44,8 @@ def release_old(s: Any, r: int, t: int) -> None:
     """Drop the copy a request was to be restored from."""
     q = s.requests[r]
     if q.old_saved >= 0:
-        give_back(s, q.old_holder, q.old_arrived, t)
+        give_back(s, s.recovery[r].old_holder, s.recovery[r].old_arrived, t)
         q.old_saved = -1
-        q.old_arrived = 0
 
 
 def _follow_iterations(s: Any, t: int) -> None:

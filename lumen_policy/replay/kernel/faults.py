@@ -160,9 +160,9 @@ def resume(s: Any, i: int, t: int) -> None:
     if w.link_free > w.silent_at:
         w.link_free += late
     for j in range(w.restoring):
-        s.requests[s.batches[RESTORINGS, i, j]].until += late
+        s.recovery[s.batches[RESTORINGS, i, j]].until += late
     if w.restoring > 0:
-        s.by_worker[NEXT_RESTORE, i] = s.requests[s.batches[RESTORINGS, i, 0]].until
+        s.by_worker[NEXT_RESTORE, i] = s.recovery[s.batches[RESTORINGS, i, 0]].until
         tree_update(s.trees[RESTORES], s.by_worker[NEXT_RESTORE], i)
     r = w.head
     while r >= 0:
@@ -313,7 +313,7 @@ def interrupt(s: Any, r: int, crash_at: int) -> None:
     record.next = -1
     record.delivered = q.seen
     record.restored = 0
-    q.interruptions += 1
+    s.recovery[r].interruptions += 1
     if g.regenerate != 0:
         q.delivered = 0
     else:

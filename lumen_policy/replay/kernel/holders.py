@@ -39,9 +39,8 @@ def forget_holder(s: Any, i: int) -> None:
         s.requests[c >> g.copy_shift].lost = 1
     for r in range(g.oldest, g.next_arrival):
         q = s.requests[r]
-        if q.old_saved >= 0 and q.old_holder == i:
+        if q.old_saved >= 0 and s.recovery[r].old_holder == i:
             q.old_saved = -1
-            q.old_arrived = 0
 
 
 def reopen(s: Any, i: int, kept: bool, t: int) -> None:
@@ -56,10 +55,10 @@ def reopen(s: Any, i: int, kept: bool, t: int) -> None:
             pages += (s.slots[c].arrived + 15) >> 4
             c = s.slots[c].peer_next
         for r in range(g.oldest, g.next_arrival):
-            q = s.requests[r]
-            if q.old_saved >= 0 and q.old_holder == i:
-                held += q.old_arrived
-                pages += (q.old_arrived + 15) >> 4
+            past = s.recovery[r]
+            if s.requests[r].old_saved >= 0 and past.old_holder == i:
+                held += past.old_arrived
+                pages += (past.old_arrived + 15) >> 4
     change = held - s.by_worker[HELD, i]
     integrate(g, change, t)
     g.released_tokens -= change
@@ -81,7 +80,7 @@ def _stop_restore(s: Any, r: int, t: int) -> None:
             kept += 1
     w.restoring = kept
     if s.by_worker[ALIVE, i] != 0:
-        s.by_worker[NEXT_RESTORE, i] = s.requests[s.batches[RESTORINGS, i, 0]].until if kept > 0 else FAR
+        s.by_worker[NEXT_RESTORE, i] = s.recovery[s.batches[RESTORINGS, i, 0]].until if kept > 0 else FAR
         tree_update(s.trees[RESTORES], s.by_worker[NEXT_RESTORE], i)
         look(s, i)
     release_old(s, r, t)
@@ -104,7 +103,7 @@ def close_books(s: Any, i: int, t: int) -> None:
         c = s.slots[c].peer_next
     for r in range(g.oldest, g.next_arrival):
         q = s.requests[r]
-        if q.state != DONE and q.old_saved >= 0 and q.old_holder == i and q.server != i:
+        if q.state != DONE and q.old_saved >= 0 and s.recovery[r].old_holder == i and q.server != i:
             if q.state == RESTORING:
                 _stop_restore(s, r, t)
             else:

@@ -84,11 +84,10 @@ def _send(s: Any, r: int, i: int, source: int, saved: int, arrived: int, t: int)
     record.restored = 1 if source >= 0 else 0
     drop_copies(s, r, source, t)
     q.old_saved = -1
-    q.old_arrived = 0
     if source >= 0:
         q.old_saved = saved
-        q.old_arrived = arrived
-        q.old_holder = source
+        s.recovery[r].old_arrived = arrived
+        s.recovery[r].old_holder = source
         if source != i and s.by_worker[ALIVE, source] == 0:
             release_old(s, r, t)
     dispatch(s, r, i, t)

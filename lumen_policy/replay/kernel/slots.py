@@ -120,8 +120,8 @@ def drop_copies(s: Any, r: int, kept: int, t: int) -> None:
             if holder != kept:
                 give_back(s, holder, arrived, t)
             else:
-                s.requests[r].old_opened = s.slots[c].opened
-                s.requests[r].old_wrote = s.slots[c].wrote
+                s.recovery[r].old_opened = s.slots[c].opened
+                s.recovery[r].old_wrote = s.slots[c].wrote
 
 
 def take_old_slot(s: Any, r: int) -> None:
@@ -133,15 +133,15 @@ def take_old_slot(s: Any, r: int) -> None:
     for c in range(r * replicas, (r + 1) * replicas):
         if s.slots[c].holder >= 0:
             forget_slot(s, c)
+    past = s.recovery[r]
     slot = s.slots[r * replicas]
-    _join_holder(s, r * replicas, q.old_holder)
+    _join_holder(s, r * replicas, past.old_holder)
     slot.server = q.server
-    slot.arrived = q.old_arrived
-    slot.sent = q.old_arrived
-    slot.opened = q.old_opened
-    slot.wrote = q.old_wrote
+    slot.arrived = past.old_arrived
+    slot.sent = past.old_arrived
+    slot.opened = past.old_opened
+    slot.wrote = past.old_wrote
     q.old_saved = -1
-    q.old_arrived = 0
 
 
 def move_slot(s: Any, a: int, b: int) -> None:

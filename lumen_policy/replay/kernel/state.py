@@ -44,20 +44,30 @@ STILL, COUNTED, OWN = 0, 1, 2
 recorded by its own number (short of pages, behind, or on an assisted server)."""
 
 _REQUEST_FIELDS = {
-    np.int64: "first last dispatch until old_opened old_wrote",
-    np.int32: "prompt output delivered seen offset held_pages order link kv chunk high"
-    " old_saved old_arrived passes episode log interruptions preemptions restored recomputed",
-    np.int16: "server last_holder old_holder",
+    np.int64: "first last dispatch",
+    np.int32: "prompt output delivered seen offset held_pages order link kv chunk high old_saved log",
+    np.int16: "server last_holder",
     np.int8: "state draft_kv verify odd origin late lost rested",
 }
 REQUEST = np.dtype(
     [(name, kind) for kind, names in _REQUEST_FIELDS.items() for name in names.split()], align=True
 )
 """offset: prompt + delivered = offset + decode steps of the server, while in decode. kv: KV tokens while in prefill.
-seen: tokens the client has, while fewer are delivered again unseen. high: most KV ever. old_saved, old_arrived,
-old_holder: whole-page tokens to restore, tokens of the copy they come from and where it lies. late: sent to a silent
-worker. lost: its holder is being forgotten. rested: it sat out the iteration that ended. order: admission order. until:
-end of its restore. origin: class of the next interruption. log: open record of an interruption."""
+seen: tokens the client has, while fewer are delivered again unseen. high: most KV ever. old_saved: whole-page tokens to
+restore, -1: none. late: sent to a silent worker. lost: its holder is being forgotten. rested: it sat out the iteration
+that ended. order: admission order. origin: class of the next interruption. log: open record of an interruption."""
+
+RECOVERY = np.dtype(
+    [(name, np.int64) for name in ("until", "old_opened", "old_wrote")]
+    + [
+        (name, np.int32)
+        for name in ("old_arrived", "passes", "episode", "interruptions", "preemptions", "restored", "recomputed")
+    ]
+    + [("old_holder", np.int16)],
+    align=True,
+)
+"""What few requests need, all zero at first, so that it takes no memory for the others. until: end of the restore.
+old_arrived, old_opened, old_wrote, old_holder: of the copy it comes from. passes: drafted ones of this episode."""
 
 _WORKER_FIELDS = (
     "mode life life_at steps decoding prefilling restoring restored context used head tail link_free"
@@ -235,6 +245,7 @@ class State(NamedTuple):
     g: Any  # (1,) GLOBAL
     workers: Any  # (W,) WORKER
     requests: Any  # (n,) REQUEST
+    recovery: Any  # (n,) RECOVERY
     arrival: Any  # (n,)
     by_worker: Any  # (34, W + 2); column W is the store, and a worker that is never first; W + 1 too
     batches: Any  # (3, W, B)
@@ -261,6 +272,7 @@ LAYOUT = Layout(
         "g": (GLOBAL, 1),
         "workers": (WORKER, 1),
         "requests": (REQUEST, 1),
+        "recovery": (RECOVERY, 1),
         "arrival": (np.int64, 1),
         "by_worker": (np.int64, 2, SHORT + 1),
         "batches": (np.int64, 3, RESTORINGS + 1),
@@ -283,7 +295,7 @@ LAYOUT = Layout(
     }
 )
 
-_NONE_AT_FIRST = "first last dispatch server link old_saved old_holder log last_holder".split()  # noqa: SIM905
+_NONE_AT_FIRST = "first last dispatch server link old_saved log last_holder".split()  # noqa: SIM905
 _NOBODY_AT_FIRST = (
     *("head", "tail", "drafter", "target", "outage", "fault", "wait_head", "wait_tail", "front_last"),
 )
@@ -435,6 +447,7 @@ def allocate(inputs: ReplayInput, gap_capacity: int) -> State:
         g=g,
         workers=worker,
         requests=requests,
+        recovery=np.zeros(n, RECOVERY),
         arrival=np.array(inputs.arrival_ps, np.int64),
         by_worker=by_worker,
         batches=np.zeros((3, workers, batch), np.int64),

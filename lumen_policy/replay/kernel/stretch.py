@@ -217,7 +217,7 @@ def _end_chunks(s: Any, i: int, t: int) -> None:
             q.kv = before + chunk
             g.prefill_tokens += chunk
             if q.high > before:
-                q.recomputed += min(q.kv, q.high) - before
+                s.recovery[r].recomputed += min(q.kv, q.high) - before
             if q.kv > q.high:
                 q.high = q.kv
             if q.kv == q.prompt + q.delivered:
