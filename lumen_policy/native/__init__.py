@@ -8,7 +8,7 @@ The subset it takes is Python whose meaning is the same in 64 bits:
   round down, ``& | ^ ~ << >>``, comparisons (an int and a float exactly), chains, ``in (a, b)``, ``and or not``,
   ``x if c else y``, ``min max abs len int float``, ``np.int64 np.uint64``;
 - rows and records of the state: ``s.by_worker[QUEUE, i]``, ``w = s.workers[i]; w.steps += 1``, rows as arguments,
-  ``len(row)``, ``s.expected.shape[1]``; indices count from 0 and are in range;
+  ``leading(row, n)``, ``len(row)``, ``s.expected.shape[1]``; indices count from 0 and are in range;
 - other functions of the subset by name, and numbers of the modules around.
 
 Anything else is refused with file and line (``SubsetError``). The same functions run as plain Python (``plain``), on
@@ -19,6 +19,6 @@ Python ints.
 module, ``machine`` turns that into code and loads it, ``object_cache`` keeps it.
 """
 
-from lumen_policy.native.source import SubsetError, inline
+from lumen_policy.native.source import SubsetError, inline, leading
 
-__all__ = ["SubsetError", "inline"]
+__all__ = ["SubsetError", "inline", "leading"]

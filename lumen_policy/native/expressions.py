@@ -26,7 +26,7 @@ from lumen_policy.native.kinds import (
     Value,
     registers,
 )
-from lumen_policy.native.source import UNKNOWN, Source
+from lumen_policy.native.source import UNKNOWN, Source, leading
 
 if TYPE_CHECKING:
     from lumen_policy.native.module import Module
@@ -472,6 +472,7 @@ class Expressions(Arithmetic):
             np.int64: lambda call: self.as_int(self._only(call)),
             np.uint64: self._unsigned,
             np.float64: lambda call: self.as_float(self._only(call)),
+            leading: self._leading,
         }
         try:
             builtin = known.get(function)
@@ -487,6 +488,19 @@ class Expressions(Arithmetic):
         if len(node.args) != 1 or node.keywords:
             raise UnsupportedError(f"{ast.unparse(node.func)} takes one number here")
         return self.numeric(node.args[0])
+
+    def _leading(self, node: ast.Call) -> Value:
+        """A row with a length of its own; in checked functions a longer one than the row's is trouble."""
+        if len(node.args) != 2 or node.keywords:
+            raise UnsupportedError("leading takes a row and how many")
+        row = self.value(node.args[0])
+        count = self.whole(node.args[1])
+        if not isinstance(row.kind, Rows) or row.kind.axes != 1:
+            raise UnsupportedError(f"leading of {row.kind.name}; of a row")
+        address, length = self.parts(row)
+        if self.checked:
+            self.trouble(self.op(f"icmp ugt i64 {count.parts[0]}, {length}"), "more than the row has")
+        return Value(row.kind, (address, count.parts[0]))
 
     def _bool(self, node: ast.Call) -> Value:
         if len(node.args) != 1 or node.keywords:

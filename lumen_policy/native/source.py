@@ -12,7 +12,7 @@ from typing import Any
 
 from lumen_policy.errors import InputError
 
-__all__ = ["UNKNOWN", "Source", "SubsetError", "inline", "is_inline", "source_of"]
+__all__ = ["UNKNOWN", "Source", "SubsetError", "inline", "is_inline", "leading", "source_of"]
 
 
 class SubsetError(InputError):
@@ -23,6 +23,16 @@ def inline(function: Callable[..., Any]) -> Any:
     """Mark a small function to be copied into its callers."""
     function.__lumen_inline__ = True  # type: ignore[attr-defined]
     return function
+
+
+def leading(row: Any, count: int) -> Any:
+    """The first ``count`` elements of a row, to be read; compiled code hands on the row itself with that length.
+
+    Args:
+        row: shape (n,), n ≥ ``count``.
+        count: how many.
+    """
+    return row[:count]
 
 
 def is_inline(function: Callable[..., Any]) -> bool:

@@ -8,6 +8,7 @@ from lumen_policy.replay.draws import RESTORE
 from lumen_policy.replay.kernel import decisions
 from lumen_policy.replay.kernel.checkpoints import follow, release_old
 from lumen_policy.replay.kernel.decoding import join_decode, leave_decode, settle_decode_clock
+from lumen_policy.replay.kernel.rows import freeze_copies, grow_copies
 from lumen_policy.replay.kernel.state import (
     COMPLETIONS,
     DECODE,
@@ -23,7 +24,6 @@ from lumen_policy.replay.kernel.state import (
     SITTING_OUT,
     VERIFIED,
 )
-from lumen_policy.replay.kernel.rows import freeze_copies, grow_copies
 from lumen_policy.replay.kernel.stretch import look
 from lumen_policy.replay.kernel.structures import heap_remove, tree_update
 
@@ -65,7 +65,6 @@ def end_restore(s: Any, i: int, t: int) -> None:
 
 def _take_restored(s: Any, i: int) -> None:
     """Requests whose restore ended take their place: in decode if one token is left to compute, else in prefill."""
-    g = s.g[0]
     w = s.workers[i]
     kept = 0
     for j in range(w.prefilling):

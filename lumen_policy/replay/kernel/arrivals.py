@@ -1,4 +1,4 @@
-"""What a copy sends, and its growth by what arrives: as far as its holder's pages go, others being evicted for it if asked."""
+"""What a copy sends, and how it grows: as far as its holder's pages go, or others are evicted for it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def send_up_to(s: Any, slot: Any, existing: int) -> int:
 
 
 @inline
-def _goes_first(g: Any, a: int, a_opened: int, a_wrote: int, b: int, b_opened: int, b_wrote: int, now: int) -> bool:
+def _goes_first(
+    g: Any, a: int, a_opened: int, a_wrote: int, b: int, b_opened: int, b_wrote: int, now: int
+) -> bool:
     """Whether a copy of ``a`` tokens goes before one of ``b``."""
     if g.eviction == _LEAST_RECENT:
         return a_wrote < b_wrote
@@ -59,7 +61,9 @@ def _evict_one(s: Any, c: int, now: int) -> bool:
             ):
                 better = best < 0
                 if not better:
-                    better = _goes_first(g, arrived, opened, wrote, best_arrived, best_opened, best_wrote, now)
+                    better = _goes_first(
+                        g, arrived, opened, wrote, best_arrived, best_opened, best_wrote, now
+                    )
                 if not better and v < best:
                     better = not _goes_first(
                         g, best_arrived, best_opened, best_wrote, arrived, opened, wrote, now
@@ -103,6 +107,6 @@ def arrive(s: Any, c: int, now: int) -> None:
     slot.arrived = grown
     slot.sent = grown
     slot.wrote = now
-    if g.linked == 0 and slot.growth == OWN:
+    if slot.growth == OWN:
         s.by_worker[PARTIAL, holder] += has_partial_page(slot) - partial
         refresh_hot(s, holder)

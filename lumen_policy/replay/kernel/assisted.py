@@ -41,7 +41,7 @@ def end_by_number(s: Any, i: int) -> None:
     w.by_number = 0
     j = 0
     while j < w.own:
-        c = s.own[i, j]
+        c = s.own[i, j] & 0xFFFFFFFF
         if s.slots[c].place == NOWHERE:
             join_row(s, c)
         if s.slots[c].growth == OWN:

@@ -138,8 +138,8 @@ def _own_wants(s: Any, i: int, count: int) -> int:
     w = s.workers[i]
     if g.hot > 0:
         for j in range(w.own):
-            c = s.own[i, j]
-            h = s.slots[c].holder
+            c = s.own[i, j] & 0xFFFFFFFF
+            h = s.own[i, j] >> 32
             if s.by_worker[HOT_HOLDER, h] != 0:
                 q = s.requests[c >> g.copy_shift]
                 if q.rested == 0:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lumen_policy.native import inline
+from lumen_policy.native import inline, leading
 from lumen_policy.replay.contract import Interruption, Placement, Router
 from lumen_policy.replay.draws import ROUTER
 from lumen_policy.replay.kernel import decisions
@@ -108,16 +108,16 @@ def _choose(s: Any, i: int, first: int, tokens: int, t: int) -> int:
     if first >= 0 or g.anti_affinity != 0:
         live = _mask(s, i, first)
     if g.placement == _RING:
-        choice = decisions.next_on_ring(i, s.by_worker[live])
+        choice = decisions.next_on_ring(i, leading(s.by_worker[live], g.workers))
     else:
         follow(s, t)
         choice = decisions.choose_holder(
             i,
             0 if g.eviction != 0 else (tokens + 15) >> 4,
-            s.by_worker[live],
-            s.by_worker[FREE_SEEN if g.report_ps > 0 else FREE],
-            s.by_worker[held_row(g)],
-            s.by_worker[queue_row(s, t)],
+            leading(s.by_worker[live], g.workers),
+            leading(s.by_worker[FREE_SEEN if g.report_ps > 0 else FREE], g.workers),
+            leading(s.by_worker[held_row(g)], g.workers),
+            leading(s.by_worker[queue_row(s, t)], g.workers),
             g.token_weight,
             g.request_weight,
         )
@@ -218,9 +218,9 @@ def wait_at_gateway(s: Any, r: int) -> None:
 def route_once(s: Any, r: int, t: int) -> int:
     """The router's choice for a new request; -1 if no worker is believed live."""
     g = s.g[0]
-    live = s.by_worker[LIVE]
+    live = leading(s.by_worker[LIVE], g.workers)
     if g.router == _JSQ:
-        choice = decisions.shortest_queue(live, s.by_worker[queue_row(s, t)])
+        choice = decisions.shortest_queue(live, leading(s.by_worker[queue_row(s, t)], g.workers))
     elif g.router == _ROBIN:
         choice = decisions.round_robin(live, g.last_robin)
         if choice >= 0:
@@ -228,13 +228,14 @@ def route_once(s: Any, r: int, t: int) -> int:
     elif g.router == _TWO:
         choice = decisions.power_of_two(
             live,
-            s.by_worker[queue_row(s, t)],
+            leading(s.by_worker[queue_row(s, t)], g.workers),
             int(decisions.draw(g.seed, ROUTER, r, 0) >> _HALF),
             int(decisions.draw(g.seed, ROUTER, r, 1) >> _HALF),
         )
     else:
         follow(s, t)
-        choice = decisions.least_kv(live, s.by_worker[KV_SEEN if g.report_ps > 0 else KV_TOKENS])
+        tokens = s.by_worker[KV_SEEN if g.report_ps > 0 else KV_TOKENS]
+        choice = decisions.least_kv(live, leading(tokens, g.workers))
     return decisions.taken(g, live, choice, decisions.ROUTE)
 
 

@@ -11,8 +11,16 @@ from typing import Any
 
 from lumen_policy.native import inline
 from lumen_policy.replay.kernel.arrivals import arrive, send_up_to
-from lumen_policy.replay.kernel.books import integrate
-from lumen_policy.replay.kernel.rows import expand, join_row, leave_row, make_own, opened_by_row, row_item
+from lumen_policy.replay.kernel.books import integrate, refresh_hot
+from lumen_policy.replay.kernel.rows import (
+    expand,
+    has_partial_page,
+    join_row,
+    leave_row,
+    make_own,
+    opened_by_row,
+    row_item,
+)
 from lumen_policy.replay.kernel.state import (
     ALIVE,
     CANDIDATES,
@@ -22,6 +30,7 @@ from lumen_policy.replay.kernel.state import (
     FAR,
     FREE,
     HELD,
+    HOT_HOLDER,
     INGRESS,
     KV_TOKENS,
     LEAVES,
@@ -29,7 +38,9 @@ from lumen_policy.replay.kernel.state import (
     LINK_HEAD,
     LINK_NEXT,
     NOWHERE,
+    OWN,
     PAGES,
+    PARTIAL,
     PORTION,
     SENDERS,
     SPECIALS,
@@ -73,10 +84,12 @@ def _leave_out(s: Any, i: int, h: int, arrived: int, steps: int) -> None:
 
 
 @inline
-def _send_rows(s: Any, i: int, count: int) -> int:
-    """The rows of server i send what they lack; returns the number of items with them."""
+def _send_rows(s: Any, i: int) -> tuple[int, int]:
+    """The rows of server i send what they lack; returns the number of items, and their tokens."""
     g = s.g[0]
     w = s.workers[i]
+    count = 0
+    tokens = 0
     for h in range(g.holders):
         if s.copies[i, TOTAL, h] > 0:
             item = row_item(g, i, h)
@@ -87,15 +100,31 @@ def _send_rows(s: Any, i: int, count: int) -> int:
                     _leave_out(s, i, h, row.arrived, steps)
                 members = s.copies[i, TOTAL, h]
                 if members > 0:
-                    g.sent_tokens += members * steps
+                    tokens += members * steps
                     row.sent = w.sync_steps
                     s.scratch[CANDIDATES, count] = item
                     count += 1
+    g.sent_tokens += tokens
+    return count, tokens
+
+
+def _send_own(s: Any, i: int, count: int) -> int:
+    """The OWN copies of server i send what they lack; returns the number of items with them."""
+    g = s.g[0]
+    w = s.workers[i]
+    for j in range(w.own):
+        h = s.own[i, j] >> 32
+        if s.by_worker[HOT_HOLDER, h] != 0:
+            c = s.own[i, j] & 0xFFFFFFFF
+            q = s.requests[c >> g.copy_shift]
+            if q.rested == 0:
+                count = _send(s, c, q.offset + w.sync_steps - 1, count)
+            refresh_hot(s, h)  # its pages may have gone since
     return count
 
 
-def _send_all(s: Any, i: int, now: int) -> int:
-    """The iteration of worker i that ends now: its rows and OWN copies send; returns the number of items."""
+def _send_all(s: Any, i: int, now: int) -> None:
+    """The iteration of worker i that ends now: its rows and OWN copies send, and queue on its egress link."""
     g = s.g[0]
     w = s.workers[i]
     decodes = w.sync_decodes
@@ -107,14 +136,13 @@ def _send_all(s: Any, i: int, now: int) -> int:
     s.by_worker[SYNC_NEXT, i] = now + w.sync_duration if w.sync_left > 0 else FAR
     tree_update(s.trees[SYNCS], s.by_worker[SYNC_NEXT], i)
     count = 0
+    tokens = 0
+    if decodes > 0 and w.regular > 0:
+        count, tokens = _send_rows(s, i)
+    rows = count
     if decodes > 0:
-        if w.regular > 0:
-            count = _send_rows(s, i, count)
-        for j in range(w.own):
-            c = s.own[i, j]
-            q = s.requests[c >> g.copy_shift]
-            if q.rested == 0:
-                count = _send(s, c, q.offset + w.sync_steps - 1, count)
+        if g.hot > 0:
+            count = _send_own(s, i, count)
         if w.by_number != 0:
             for j in range(w.decoding):
                 s.requests[s.batches[COMPLETIONS, i, j] & 0xFFFFFFFF].rested = 0
@@ -124,7 +152,17 @@ def _send_all(s: Any, i: int, now: int) -> int:
         if q.server == i and (q.state != DECODE or decodes == 0):
             for c in range(r * g.replicas, (r + 1) * g.replicas):
                 count = _send(s, c, q.kv, count)
-    return count
+    if count > 0:
+        for j in range(rows, count):
+            slot = s.slots[s.scratch[CANDIDATES, j]]
+            tokens += slot.sent - slot.arrived
+        begin = max(now, s.by_worker[LINK_FREE + EGRESS, i])
+        leaves = begin + g.egress_latency_ps + tokens * g.egress_token_ps
+        g.egress_wait_ps = max(g.egress_wait_ps, begin - now)
+        s.by_worker[LINK_FREE + EGRESS, i] = leaves
+        for j in range(count):
+            append(s, EGRESS, i, s.scratch[CANDIDATES, j], leaves)
+        retime(s, EGRESS, i)
 
 
 @inline
@@ -137,21 +175,6 @@ def _under_way(s: Any, item: int) -> int:
     return tokens
 
 
-def _leave(s: Any, i: int, count: int, now: int) -> None:
-    """What worker i sends now queues on its egress link."""
-    g = s.g[0]
-    tokens = 0
-    for j in range(count):
-        tokens += _under_way(s, s.scratch[CANDIDATES, j])
-    begin = max(now, s.by_worker[LINK_FREE + EGRESS, i])
-    leaves = begin + g.egress_latency_ps + tokens * g.egress_token_ps
-    g.egress_wait_ps = max(g.egress_wait_ps, begin - now)
-    s.by_worker[LINK_FREE + EGRESS, i] = leaves
-    for j in range(count):
-        append(s, EGRESS, i, s.scratch[CANDIDATES, j], leaves)
-    retime(s, EGRESS, i)
-
-
 @inline
 def _ingress_ps(g: Any, holder: int, tokens: int) -> int:
     """How long tokens take through the ingress link of a holder."""
@@ -160,29 +183,45 @@ def _ingress_ps(g: Any, holder: int, tokens: int) -> int:
     return tokens * g.ingress_token_ps
 
 
+@inline
+def _queue_at_holder(s: Any, h: int, tokens: int, now: int) -> int:
+    """A transfer of so many tokens queues at holder h now; returns when it arrives."""
+    g = s.g[0]
+    begin = max(now, s.by_worker[LINK_FREE + INGRESS, h])
+    arrives = begin + _ingress_ps(g, h, tokens)
+    g.ingress_wait_ps = max(g.ingress_wait_ps, begin - now)
+    s.by_worker[LINK_FREE + INGRESS, h] = arrives
+    s.by_worker[LINK_NEXT + INGRESS, h] = min(s.by_worker[LINK_NEXT + INGRESS, h], arrives)
+    return arrives
+
+
 def _pass_on(s: Any, i: int, now: int) -> None:
     """Transfers of worker i that leave now queue at their holders."""
     g = s.g[0]
     first = s.by_worker[LINK_HEAD + EGRESS, i]
+    own = 0
     c = first
     while c >= 0 and s.slots[c].at == now:
-        s.by_worker[PORTION, s.slots[c].holder] += _under_way(s, c)
+        own += 1 if c < g.copies else 0
         c = s.slots[c].next
-    for h in range(g.holders):
-        tokens = s.by_worker[PORTION, h]
-        if tokens > 0:
-            begin = max(now, s.by_worker[LINK_FREE + INGRESS, h])
-            arrives = begin + _ingress_ps(g, h, tokens)
-            g.ingress_wait_ps = max(g.ingress_wait_ps, begin - now)
-            s.by_worker[LINK_FREE + INGRESS, h] = arrives
-            s.by_worker[PORTION, h] = 0
-            s.by_worker[PAGES, h] = arrives
-            s.by_worker[LINK_NEXT + INGRESS, h] = min(s.by_worker[LINK_NEXT + INGRESS, h], arrives)
+    if own > 0:  # several items may be for one holder
+        c = first
+        while c >= 0 and s.slots[c].at == now:
+            s.by_worker[PORTION, s.slots[c].holder] += _under_way(s, c)
+            c = s.slots[c].next
+        for h in range(g.holders):
+            tokens = s.by_worker[PORTION, h]
+            if tokens > 0:
+                s.by_worker[PORTION, h] = 0
+                s.by_worker[PAGES, h] = _queue_at_holder(s, h, tokens, now)
     c = first
     while c >= 0 and s.slots[c].at == now:
         following = s.slots[c].next
         holder = s.slots[c].holder
-        append(s, INGRESS, holder, c, s.by_worker[PAGES, holder])
+        if own == 0:
+            append(s, INGRESS, holder, c, _queue_at_holder(s, holder, _under_way(s, c), now))
+        else:
+            append(s, INGRESS, holder, c, s.by_worker[PAGES, holder])
         c = following
     cut_off(s, EGRESS, i, c)
 
@@ -241,13 +280,42 @@ def _arrive_together(s: Any, h: int, count: int, now: int) -> None:
     for j in range(count):
         item = s.scratch[CANDIDATES, j]
         slot = s.slots[item]
-        slot.arrived = slot.sent
-        slot.wrote = now
         if item < g.copies:
+            if slot.growth == OWN:
+                s.by_worker[PARTIAL, h] -= has_partial_page(slot)
+                s.by_worker[PARTIAL, h] += 1 if slot.sent & 15 != 0 else 0
             s.scratch[CANDIDATES, own] = item
             own += 1
+        slot.arrived = slot.sent
+        slot.wrote = now
+    if own > 0:
+        refresh_hot(s, h)
     for j in range(own):
         join_row(s, s.scratch[CANDIDATES, j])
+
+
+@inline
+def _row_arrives(s: Any, h: int, item: int, now: int) -> bool:
+    """The first item at holder h arrives now; False unless it is a row, alone, and there is room for it."""
+    g = s.g[0]
+    row = s.slots[item]
+    following = row.next
+    if item < g.copies or (following >= 0 and s.slots[following].at == now):
+        return False
+    pages = opened_by_row(s, row.server, h, row.arrived, row.sent)
+    if pages > s.by_worker[FREE, h]:
+        return False
+    tokens = _under_way(s, item)
+    row.place = NOWHERE
+    row.arrived = row.sent
+    row.wrote = now
+    cut_off(s, INGRESS, h, following)
+    s.by_worker[HELD, h] += tokens
+    s.by_worker[FREE, h] -= pages
+    g.arrived_tokens += tokens
+    if h < g.workers:
+        integrate(g, tokens, now)
+    return True
 
 
 def _take_arrivals(s: Any, upto: int) -> None:
@@ -255,8 +323,10 @@ def _take_arrivals(s: Any, upto: int) -> None:
     for h in range(s.g[0].holders):
         while s.by_worker[LINK_NEXT + INGRESS, h] <= upto:
             now = s.by_worker[LINK_NEXT + INGRESS, h]
-            count = 0
             c = s.by_worker[LINK_HEAD + INGRESS, h]
+            if _row_arrives(s, h, c, now):
+                continue
+            count = 0
             while c >= 0 and s.slots[c].at == now:
                 s.scratch[CANDIDATES, count] = c
                 count += 1
@@ -277,9 +347,7 @@ def follow_links(s: Any, t: int) -> None:
             break
         _take_arrivals(s, now - 1)
         while s.by_worker[SYNC_NEXT, i] == now:
-            count = _send_all(s, i, now)
-            if count > 0:
-                _leave(s, i, count, now)
+            _send_all(s, i, now)
             i = s.trees[SYNCS, 1]
         i = s.trees[LEAVES, 1]
         while s.by_worker[LINK_NEXT + EGRESS, i] == now:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lumen_policy.native import leading
 from lumen_policy.replay.kernel import decisions
 from lumen_policy.replay.kernel.checkpoints import follow
 from lumen_policy.replay.kernel.state import (
@@ -81,10 +82,10 @@ def _choose(s: Any, t: int) -> int:
     if g.tracking != 0:
         follow(s, t)
     choice = decisions.choose_target(
-        s.by_worker[LIVE],
-        s.by_worker[HAS_DRAFTER],
-        s.by_worker[HELD],
-        s.by_worker[QUEUE],
+        leading(s.by_worker[LIVE], g.workers),
+        leading(s.by_worker[HAS_DRAFTER], g.workers),
+        leading(s.by_worker[HELD], g.workers),
+        leading(s.by_worker[QUEUE], g.workers),
         g.token_weight,
         g.request_weight,
     )

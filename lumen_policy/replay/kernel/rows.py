@@ -16,7 +16,17 @@ from typing import Any
 
 from lumen_policy.native import inline
 from lumen_policy.replay.kernel.books import refresh_hot
-from lumen_policy.replay.kernel.state import ALIVE, COUNTED, DECODE, EXPLICIT_AT, NOWHERE, OWN, PARTIAL, STILL, TOTAL
+from lumen_policy.replay.kernel.state import (
+    ALIVE,
+    COUNTED,
+    DECODE,
+    EXPLICIT_AT,
+    NOWHERE,
+    OWN,
+    PARTIAL,
+    STILL,
+    TOTAL,
+)
 from lumen_policy.replay.kernel.transfers import put_behind, take_off
 
 __all__ = [
@@ -165,7 +175,6 @@ def _split_off(s: Any, c: int) -> None:
 
 def make_own(s: Any, c: int) -> None:
     """Let a copy of a decoding request grow by its own number from now on."""
-    g = s.g[0]
     slot = s.slots[c]
     h = slot.holder
     if slot.growth == OWN or h < 0 or s.by_worker[ALIVE, h] == 0:
@@ -173,31 +182,28 @@ def make_own(s: Any, c: int) -> None:
     if slot.growth == COUNTED:
         _split_off(s, c)
     w = s.workers[slot.server]
-    s.own[slot.server, w.own] = c
+    s.own[slot.server, w.own] = (h << 32) | c
     slot.mate_next = w.own
     w.own += 1
     slot.growth = OWN
-    if g.linked == 0:
-        s.by_worker[EXPLICIT_AT, h] += 1
-        s.by_worker[PARTIAL, h] += has_partial_page(slot)
-        refresh_hot(s, h)
+    s.by_worker[EXPLICIT_AT, h] += 1
+    s.by_worker[PARTIAL, h] += has_partial_page(slot)
+    refresh_hot(s, h)
 
 
 def leave_own(s: Any, c: int) -> None:
     """A copy does not grow any more by its own number."""
-    g = s.g[0]
     slot = s.slots[c]
     h = slot.holder
     w = s.workers[slot.server]
     w.own -= 1
     last = s.own[slot.server, w.own]
     s.own[slot.server, slot.mate_next] = last
-    s.slots[last].mate_next = slot.mate_next
+    s.slots[last & 0xFFFFFFFF].mate_next = slot.mate_next
     slot.growth = STILL
-    if g.linked == 0:
-        s.by_worker[EXPLICIT_AT, h] -= 1
-        s.by_worker[PARTIAL, h] -= has_partial_page(slot)
-        refresh_hot(s, h)
+    s.by_worker[EXPLICIT_AT, h] -= 1
+    s.by_worker[PARTIAL, h] -= has_partial_page(slot)
+    refresh_hot(s, h)
 
 
 def freeze(s: Any, c: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lumen_policy.native import leading
 from lumen_policy.replay.contract import Routing
 from lumen_policy.replay.kernel import decisions
 from lumen_policy.replay.kernel.checkpoints import follow, release_old
@@ -119,7 +120,11 @@ def _recover(s: Any, r: int, t: int) -> None:
                 source = holder
             else:
                 i = decisions.least_loaded(
-                    s.by_worker[LIVE], s.by_worker[held], s.by_worker[queue], g.token_weight, g.request_weight
+                    leading(s.by_worker[LIVE], g.workers),
+                    leading(s.by_worker[held], g.workers),
+                    leading(s.by_worker[queue], g.workers),
+                    g.token_weight,
+                    g.request_weight,
                 )
                 if g.remote_restore != 0 and saved > 0:
                     source = holder
@@ -127,7 +132,9 @@ def _recover(s: Any, r: int, t: int) -> None:
             i = holder
             source = holder
         else:
-            i = decisions.shortest_queue(s.by_worker[LIVE], s.by_worker[queue])
+            i = decisions.shortest_queue(
+                leading(s.by_worker[LIVE], g.workers), leading(s.by_worker[queue], g.workers)
+            )
             if g.routing == _ANYWHERE and saved > 0:
                 source = holder
         i = decisions.taken(g, s.by_worker[LIVE], i, decisions.ROUTE)

@@ -40,8 +40,8 @@ VERIFIED, SITTING_OUT = 1, 2
 """Request.verify in a drafted pass; 0 = decodes plainly."""
 
 STILL, COUNTED, OWN = 0, 1, 2
-"""A copy: not growing; growing with every decode iteration of its server, kept lazily as a count (``rows``); growing but
-recorded by its own number (short of pages, behind, or on an assisted server)."""
+"""A copy: not growing; growing with every decode iteration of its server, kept lazily as a count (``rows``); growing
+but recorded by its own number (short of pages, behind, or on an assisted server)."""
 
 _REQUEST_FIELDS = {
     np.int64: "first last dispatch",
@@ -61,7 +61,15 @@ RECOVERY = np.dtype(
     [(name, np.int64) for name in ("until", "old_opened", "old_wrote")]
     + [
         (name, np.int32)
-        for name in ("old_arrived", "passes", "episode", "interruptions", "preemptions", "restored", "recomputed")
+        for name in (
+            "old_arrived",
+            "passes",
+            "episode",
+            "interruptions",
+            "preemptions",
+            "restored",
+            "recomputed",
+        )
     ]
     + [("old_holder", np.int16)],
     align=True,
@@ -79,15 +87,13 @@ _WORKER_FIELDS = (
     " marked due"
 )
 WORKER = np.dtype(
-    [(name, np.int64) for name in _WORKER_FIELDS.split()]
-    + [("page_phase", np.int64, (16,))],
+    [(name, np.int64) for name in _WORKER_FIELDS.split()] + [("page_phase", np.int64, (16,))],
     align=True,
 )
 """steps: decode iterations run. context: Σ (prompt + delivered) over decoding requests. run_*: the current stretch.
 sync_*: how far the checkpoint accounting has followed it. sync_wrote: when its rows last grew, without links. regular,
-own: its COUNTED and its OWN copies. by_number: 1 while all its copies are OWN. pass_*: the drafted pass under way. page_phase: decoding
-requests that open a page at steps ≡ phase. fault: the one whose reload
-it goes through. refuse_left: refusals until it is believed dead, > 0 while it refuses. tried: it refused the request
+own: its COUNTED and its OWN copies. by_number: 1 while all its copies are OWN. pass_*: the drafted pass under way.
+page_phase: decoding requests that open a page at steps ≡ phase. fault: the one whose reload it goes through. refuse_left: refusals until it is believed dead, > 0 while it refuses. tried: it refused the request
 being routed. ramp_*: slow start. marked: scratch of an
 instant of faults or detections."""
 
@@ -97,8 +103,8 @@ _GLOBAL_FIELDS = (
     " pair_ps context_ps sequence_ps verify_ppm round_trip_ps"
     " draft_pool_pages draft_pair_ps draft_context_ps draft_sequence_ps has_draft"
     " at_token at_lm_head at_restore at_remote_restore at_store_restore at_draft_token at_draft_lm_head"
-    " shared replicas copy_shift copies holders linked eviction stream_prefill anti_affinity re_replicate remote_restore regenerate"
-    " wait front ping_pong retarget_ps report_ps slow_start_ps egress_latency_ps egress_token_ps ingress_token_ps"
+    " shared replicas copy_shift copies holders linked eviction stream_prefill anti_affinity re_replicate"
+    " remote_restore regenerate wait front ping_pong retarget_ps report_ps slow_start_ps egress_latency_ps egress_token_ps ingress_token_ps"
     " store_latency_ps store_token_ps"
     " next_arrival next_fault next_snapshot next_report oldest life_next order episode last_robin gateway_head"
     " gateway_tail drained ramp_until link_next to_send now stage refused refused_by flushing"
@@ -163,8 +169,8 @@ SLOT = np.dtype(
     + [("holder", np.int16), ("server", np.int16), ("place", np.int8), ("growth", np.int8)],
     align=True,
 )
-"""A copy of a request, number request·replicas + 0 or 1; behind all of them a row for each server and holder, where links
-take time. opened: when its holder was chosen. wrote: its last arrival. sent: up to where tokens are under way. at: when
+"""A copy of a request, number request·replicas + 0 or 1; behind all of them a row for each server and holder, where
+links take time. opened: when its holder was chosen. wrote: its last arrival. sent: up to where tokens are under way. at: when
 they leave or arrive. next, last: neighbours on that link. peer_next, peer_last: neighbours in the list of its holder's
 copies. mate_next, mate_last: neighbours in its row; mate_next of an OWN copy: its number in its server's list."""
 
@@ -211,8 +217,8 @@ in link order."""
 ENDS, RESTORES, SYNCS, LEAVES = range(4)
 """Rows of State.trees, over NEXT_END, NEXT_RESTORE, SYNC_NEXT and LINK_NEXT + EGRESS."""
 CANDIDATES, SPECIALS, ORDERING, SENDERS = range(4)
-"""Rows of State.scratch: transfers of an instant (copies, in order holder << 32 | copy); requests whose prefill ended at
-this instant; decoding requests by admission; servers of the rows among the transfers."""
+"""Rows of State.scratch: transfers of an instant (copies, in order holder << 32 | copy); requests whose prefill ended
+at this instant; decoding requests by admission; servers of the rows among the transfers."""
 TOTAL = 16
 """Row of State.copies: all COUNTED copies; rows 0 to 15 count those that open a page at steps ≡ row."""
 EGRESS, INGRESS, NOWHERE = 0, 1, -1
@@ -249,7 +255,7 @@ class State(NamedTuple):
     arrival: Any  # (n,)
     by_worker: Any  # (34, W + 2); column W is the store, and a worker that is never first; W + 1 too
     batches: Any  # (3, W, B)
-    own: Any  # (W, B·replicas) OWN copies by server
+    own: Any  # (W, B·replicas) OWN copies by server: holder << 32 | copy
     trees: Any  # (4, 2·P) winner trees
     copies: Any  # (W, 17, W + 1) growing copies by (server, phase, holder)
     heads: Any  # (W, W + 1) the first copy of the row of (server, holder), -1: none

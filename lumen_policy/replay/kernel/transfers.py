@@ -1,4 +1,4 @@
-"""What is under way on the links: each worker has a list for its egress link and, as a holder, one for its ingress link.
+"""What is under way: each worker has a list for its egress link and, as a holder, one for its ingress link.
 
 First in, first out. An item is a copy, by its number, or a row (``rows``), whose slot lies behind those of the copies.
 """
