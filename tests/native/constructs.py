@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lumen_policy.native import inline
+from lumen_policy.native import inline, leading
 from native import neighbour
 from native.neighbour import shared_twice
 
@@ -495,6 +495,11 @@ def lengths(s: Any, a: int, b: int) -> int:
     total = len(s.row) + 10 * len(s.grid) + 100 * s.grid.shape[1] + 1000 * len(s.cube[0])
     total += 10_000 * s.cube.shape[2] + 100_000 * len(s.fixed[0]) + 1_000_000 * len(s.fixed)
     return total * 10 + s.fixed.shape[True] + len(s.none) + s.hollow.shape[1] + len(s.singles)
+
+
+def led(s: Any, a: int, b: int) -> int:
+    head = leading(s.row, 2)
+    return summed(head) + 10 * len(head) + 100 * summed(leading(s.grid[2], a & 3)) + len(leading(s.row, 0))
 
 
 def by_pointer(s: Any, a: int, b: int) -> int:

@@ -57,6 +57,11 @@ CASES: dict[str, list[tuple[tuple[int, int], str]]] = {
     "s.singles[a] = 1": [((4, 0), RANGE), ((2**32, 0), RANGE), ((3, 0), "")],
     "s.none[a] = b": [((0, 5), RANGE), ((1, 5), RANGE)],
     "return s.none[0]": [((0, 0), RANGE)],
+    "return len(leading(s.row, a))": [
+        ((9, 0), "more than the row has"),
+        ((-1, 0), "more than"),
+        ((8, 0), ""),
+    ],
     "s.hollow[a, b] = 3": [((0, 0), RANGE)],
     "row = s.hollow[0]\n    row[1] = 3": [((0, 0), RANGE)],
     "return s.records[a].wide": [((4, 0), RANGE), ((-1, 0), RANGE), ((3, 0), "")],
@@ -94,7 +99,7 @@ CASES: dict[str, list[tuple[tuple[int, int], str]]] = {
     "for i in range(a, HIGHEST, 5):\n        b += 1": [((HIGH - 7, 0), ""), ((HIGH - 7, HIGH - 1), BEYOND)],
 }
 BODIES = list(CASES)
-HEAD = f"import math\nimport numpy as np\n\nLOWEST = {LOW}\nHIGHEST = {HIGH}\nNAN = math.nan\n"
+HEAD = f"import math\nimport numpy as np\nfrom lumen_policy.native import leading\n\nLOWEST = {LOW}\nHIGHEST = {HIGH}\nNAN = math.nan\n"
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ SEEDS = range(60)
 
 
 def test_the_kernel_has_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiled with checks, the kernel replays as it does without, and notes nothing (a note would be an error)."""
+    """INV-38: compiled with checks, the kernel replays as it does without, and notes nothing."""
     inputs = [random_input(seed) for seed in SEEDS]
     expected = [replay(one) for one in inputs]
     module = Module(LAYOUT, program.ENTRIES, checked=True)

@@ -85,7 +85,7 @@ def test_ints_wrap_around(compiled: Compiled, name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in ENTRIES if name not in BY_HAND and name != "truncated"])
 def test_as_in_python(compiled: Compiled, name: str) -> None:
-    """The same result and the same memory as the function as plain Python."""
+    """INV-37: The same result and the same memory as the function as plain Python."""
     numbers = [abs(number) for number in SMALL] if name.startswith(("unsigned", "every", "drawn")) else SMALL
     for a, b in itertools.product(numbers, repeat=2):
         ours, theirs = _small_state(), _small_state()

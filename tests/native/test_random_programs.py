@@ -56,7 +56,7 @@ def wrong(random: Random, *, checked: bool) -> list[str]:
 @given(st.integers(0, 2**64 - 1))
 @settings(max_examples=8, phases=[Phase.generate])
 def test_programs(seed: int) -> None:
-    """Results and memory of random programs are those of Python in 64 bits."""
+    """INV-37: Results and memory of random programs are those of Python in 64 bits."""
     assert wrong(Random(seed), checked=False) == []
 
 

@@ -430,7 +430,7 @@ def refusal(folder: Path, body: str, *, end: str = "return 0") -> tuple[str, int
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_expressions(tmp_path: Path, expression: str) -> None:
-    """An expression outside the subset, or one that is no number where one is needed."""
+    """INV-37: An expression outside the subset, or one that is no number where one is needed."""
     message, line = refusal(tmp_path, f"b = 0 + ({expression})")
     assert message.startswith(f"{line}: ")
     assert EXPRESSIONS[expression] in message
@@ -441,7 +441,7 @@ def test_expressions(tmp_path: Path, expression: str) -> None:
 
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_statements(tmp_path: Path, statement: str) -> None:
-    """A statement outside the subset, here or in a function that is called."""
+    """INV-37: A statement outside the subset, here or in a function that is called."""
     message, line = refusal(tmp_path, statement)
     expected = STATEMENTS[statement]
     named = int(message.partition(":")[0])

@@ -48,6 +48,14 @@ def choose_holder(server, need_pages, live, free_pages, held_tokens, queue, toke
                 best = w
     return best
 '''
+BACKWARDS = """
+def next_on_ring(server, live):
+    for step in range(1, len(live)):
+        w = (server + len(live) - step) % len(live)
+        if live[w] != 0:
+            return w
+    return -1
+"""
 HIGHEST = '''
 NOBODY = -1
 
@@ -84,7 +92,9 @@ def with_rules(seed: int, own: OwnRules) -> ReplayInput:
     return replace(random_input(seed), own_rules=own)
 
 
-@pytest.mark.parametrize(("name", "text"), [("choose_holder", FEWEST), ("shortest_queue", HIGHEST)])
+@pytest.mark.parametrize(
+    ("name", "text"), [("choose_holder", FEWEST), ("shortest_queue", HIGHEST), ("next_on_ring", BACKWARDS)]
+)
 def test_a_rule_decides_everywhere_alike(
     name: str, text: str, rules: Rules, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,9 +93,9 @@ WORKER = np.dtype(
 """steps: decode iterations run. context: Σ (prompt + delivered) over decoding requests. run_*: the current stretch.
 sync_*: how far the checkpoint accounting has followed it. sync_wrote: when its rows last grew, without links. regular,
 own: its COUNTED and its OWN copies. by_number: 1 while all its copies are OWN. pass_*: the drafted pass under way.
-page_phase: decoding requests that open a page at steps ≡ phase. fault: the one whose reload it goes through. refuse_left: refusals until it is believed dead, > 0 while it refuses. tried: it refused the request
-being routed. ramp_*: slow start. marked: scratch of an
-instant of faults or detections."""
+page_phase: decoding requests that open a page at steps ≡ phase. fault: the one whose reload it goes through.
+refuse_left: refusals until it is believed dead, > 0 while it refuses. tried: it refused the request being routed.
+ramp_*: slow start. marked: scratch of an instant of faults or detections."""
 
 _GLOBAL_FIELDS = (
     "workers requests token_budget max_batch min_prefill prefill_first router placement routing k token_weight"
@@ -104,8 +104,8 @@ _GLOBAL_FIELDS = (
     " draft_pool_pages draft_pair_ps draft_context_ps draft_sequence_ps has_draft"
     " at_token at_lm_head at_restore at_remote_restore at_store_restore at_draft_token at_draft_lm_head"
     " shared replicas copy_shift copies holders linked eviction stream_prefill anti_affinity re_replicate"
-    " remote_restore regenerate wait front ping_pong retarget_ps report_ps slow_start_ps egress_latency_ps egress_token_ps ingress_token_ps"
-    " store_latency_ps store_token_ps"
+    " remote_restore regenerate wait front ping_pong retarget_ps report_ps slow_start_ps"
+    " egress_latency_ps egress_token_ps ingress_token_ps store_latency_ps store_token_ps"
     " next_arrival next_fault next_snapshot next_report oldest life_next order episode last_robin gateway_head"
     " gateway_tail drained ramp_until link_next to_send now stage refused refused_by flushing"
     " gaps interruptions outages starts specials sync_min hot integral_high integral_low end"
@@ -170,9 +170,10 @@ SLOT = np.dtype(
     align=True,
 )
 """A copy of a request, number request·replicas + 0 or 1; behind all of them a row for each server and holder, where
-links take time. opened: when its holder was chosen. wrote: its last arrival. sent: up to where tokens are under way. at: when
-they leave or arrive. next, last: neighbours on that link. peer_next, peer_last: neighbours in the list of its holder's
-copies. mate_next, mate_last: neighbours in its row; mate_next of an OWN copy: its number in its server's list."""
+links take time. opened: when its holder was chosen. wrote: its last arrival. sent: up to where tokens are under way.
+at: when they leave or arrive. next, last: neighbours on that link. peer_next, peer_last: neighbours in the list of its
+holder's copies. mate_next, mate_last: neighbours in its row; mate_next of an OWN copy: its number in its server's
+list."""
 
 # --- rows of State.by_worker ----------------------------------------------------------------------------------
 (
