@@ -15,8 +15,8 @@ Anything else is refused with file and line (``SubsetError``). The same function
 Python ints.
 
 ``layout`` states the memory, ``source`` finds texts and meanings, ``assigned`` refuses names without a value,
-``emitter``, ``arithmetic``, ``expressions`` and ``statements`` write one function, ``module`` all of them as one LLVM
-module, ``machine`` turns that into code and loads it, ``object_cache`` keeps it.
+``emitter``, ``arithmetic``, ``expressions``, ``calls`` and ``statements`` write one function, ``module`` all of them as
+one LLVM module, ``machine`` turns that into code and loads it, ``object_cache`` keeps it.
 """
 
 from lumen_policy.native.source import SubsetError, inline, leading

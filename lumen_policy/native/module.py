@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any
 
 from lumen_policy.native.assigned import check_assigned
-from lumen_policy.native.expressions import CallsItselfError
+from lumen_policy.native.calls import CallsItselfError
 from lumen_policy.native.kinds import INT, NOTHING, Handle, Kind, Scalar, Several
 from lumen_policy.native.layout import Layout
 from lumen_policy.native.source import SubsetError, inline, is_inline, source_of

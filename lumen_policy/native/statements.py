@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from lumen_policy.native.arithmetic import UnsupportedError
-from lumen_policy.native.expressions import Expressions, Name, Place
+from lumen_policy.native.calls import Calls
+from lumen_policy.native.expressions import Name, Place
 from lumen_policy.native.kinds import INT, NOTHING, Handle, Kind, Record, Scalar, Several, Value, registers
 from lumen_policy.native.layout import alignment
 from lumen_policy.native.source import Source
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Statements"]
 
 
-class Statements(Expressions):
+class Statements(Calls):
     """Writes one function for arguments of given kinds."""
 
     def __init__(self, module: Module, source: Source, kinds: Sequence[Kind], *, checked: bool) -> None:

@@ -99,7 +99,15 @@ CASES: dict[str, list[tuple[tuple[int, int], str]]] = {
     "for i in range(a, HIGHEST, 5):\n        b += 1": [((HIGH - 7, 0), ""), ((HIGH - 7, HIGH - 1), BEYOND)],
 }
 BODIES = list(CASES)
-HEAD = f"import math\nimport numpy as np\nfrom lumen_policy.native import leading\n\nLOWEST = {LOW}\nHIGHEST = {HIGH}\nNAN = math.nan\n"
+HEAD = f"""\
+import math
+import numpy as np
+from lumen_policy.native import leading
+
+LOWEST = {LOW}
+HIGHEST = {HIGH}
+NAN = math.nan
+"""
 
 
 @pytest.fixture(scope="module")
