@@ -306,9 +306,8 @@ def _stop_short(s: Any, i: int, h: int, step: int, count: int) -> int:
     c = s.heads[i, h]
     while c >= 0:
         following = s.slots[c].mate_next
-        offset = s.requests[c >> g.copy_shift].offset
-        if (1 - offset) & 15 == step & 15:
-            before = offset + step - 1
+        if s.slots[c].phase == step & 15:
+            before = s.requests[c >> g.copy_shift].offset + step - 1
             leave_row(s, c, before, before)
             make_own(s, c)
             if s.by_worker[FREE, h] > 0:

@@ -75,9 +75,8 @@ def _leave_out(s: Any, i: int, h: int, arrived: int, steps: int) -> None:
     c = s.heads[i, h]
     while c >= 0:
         following = s.slots[c].mate_next
-        offset = s.requests[c >> g.copy_shift].offset
-        if steps > 1 or (1 - offset) & 15 == arrived & 15:
-            before = offset + arrived - 1
+        if steps > 1 or s.slots[c].phase == arrived & 15:
+            before = s.requests[c >> g.copy_shift].offset + arrived - 1
             leave_row(s, c, before, before)
             make_own(s, c)
         c = following
@@ -345,7 +344,8 @@ def follow_links(s: Any, t: int) -> None:
         now = min(g.sync_min, s.by_worker[LINK_NEXT + EGRESS, s.trees[LEAVES, 1]])
         if now > t:
             break
-        _take_arrivals(s, now - 1)
+        if g.sync_min == now or g.eviction != 0:  # else nothing of what leaves now depends on arrivals
+            _take_arrivals(s, now - 1)
         while s.by_worker[SYNC_NEXT, i] == now:
             _send_all(s, i, now)
             i = s.trees[SYNCS, 1]

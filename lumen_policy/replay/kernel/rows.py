@@ -121,8 +121,9 @@ def join_row(s: Any, c: int) -> None:
     elif step != w.sync_steps:
         return
     leave_own(s, c)
+    slot.phase = (1 - q.offset) & 15
     s.copies[i, TOTAL, h] += 1
-    s.copies[i, (1 - q.offset) & 15, h] += 1
+    s.copies[i, slot.phase, h] += 1
     w.regular += 1
     first = s.heads[i, h]
     slot.mate_next = first
@@ -135,12 +136,11 @@ def join_row(s: Any, c: int) -> None:
 
 def leave_row(s: Any, c: int, arrived: int, sent: int) -> None:
     """A copy is counted no more; its numbers are written down, what is under way is the caller's."""
-    g = s.g[0]
     slot = s.slots[c]
     i = slot.server
     h = slot.holder
     s.copies[i, TOTAL, h] -= 1
-    s.copies[i, (1 - s.requests[c >> g.copy_shift].offset) & 15, h] -= 1
+    s.copies[i, slot.phase, h] -= 1
     s.workers[i].regular -= 1
     if slot.mate_next >= 0:
         s.slots[slot.mate_next].mate_last = slot.mate_last

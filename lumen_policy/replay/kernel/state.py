@@ -166,14 +166,20 @@ SLOT = np.dtype(
         (name, np.int32)
         for name in ("arrived", "sent", "next", "last", "peer_next", "peer_last", "mate_next", "mate_last")
     ]
-    + [("holder", np.int16), ("server", np.int16), ("place", np.int8), ("growth", np.int8)],
+    + [
+        ("holder", np.int16),
+        ("server", np.int16),
+        ("place", np.int8),
+        ("growth", np.int8),
+        ("phase", np.int8),
+    ],
     align=True,
 )
 """A copy of a request, number request·replicas + 0 or 1; behind all of them a row for each server and holder, where
 links take time. opened: when its holder was chosen. wrote: its last arrival. sent: up to where tokens are under way.
-at: when they leave or arrive. next, last: neighbours on that link. peer_next, peer_last: neighbours in the list of its
-holder's copies. mate_next, mate_last: neighbours in its row; mate_next of an OWN copy: its number in its server's
-list."""
+at: when they leave or arrive. next, last: neighbours on that link. peer_next, peer_last: neighbours among its holder's
+copies. mate_next, mate_last: neighbours in its row. phase: it opens a page there at steps ≡ phase. mate_next of an OWN
+copy: its number in its server's list."""
 
 # --- rows of State.by_worker ----------------------------------------------------------------------------------
 (
