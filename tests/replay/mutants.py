@@ -162,6 +162,7 @@ GATEWAY = "replay/kernel/gateway.py"
 OUTAGES = "replay/kernel/outages.py"
 FAULTS = "replay/kernel/faults.py"
 LINKS = "replay/kernel/links.py"
+ROWS = "replay/kernel/rows.py"
 SLOTS = "replay/kernel/slots.py"
 RELOAD = "replay/kernel/reload.py"
 SENDING = "replay/kernel/sending.py"
@@ -209,8 +210,8 @@ MUTANTS = [
     Mutant(
         name="restores do not wait for the link",
         file=ADMISSION,
-        old="q.until = max(t, w.link_free) + s.tables",
-        new="q.until = t + s.tables",
+        old="past.until = max(t, w.link_free) + s.tables",
+        new="past.until = t + s.tables",
         seeds=(44, 352, 338),
     ),
     Mutant(
@@ -238,8 +239,8 @@ MUTANTS = [
     Mutant(
         name="a restored copy gives back whole pages only",
         file=SENDING,
-        old="q.old_arrived = arrived",
-        new="q.old_arrived = saved",
+        old="s.recovery[r].old_arrived = arrived",
+        new="s.recovery[r].old_arrived = saved",
         seeds=(97, 44, 352),
     ),
     Mutant(
@@ -273,8 +274,8 @@ MUTANTS = [
     Mutant(
         name="the last free page is given twice",
         file=CHECKPOINTS,
-        old="short = low < 0",
-        new="short = low < -1",
+        old="if opened <= by_worker[FREE, h] else 0",
+        new="if opened <= by_worker[FREE, h] + 1 else 0",
         seeds=(213, 7, 9),
     ),
     Mutant(
@@ -336,7 +337,7 @@ MUTANTS = [
     Mutant(
         name="the source's NIC carries any number of restores",
         file=ADMISSION,
-        old="source.nic_free = q.until",
+        old="source.nic_free = past.until",
         new="source.nic_free = t",
         seeds=(1,),
         inputs=two_restores_from_one_source,
@@ -344,9 +345,58 @@ MUTANTS = [
     Mutant(
         name="every restore of a request has the same draw",
         file=ADMISSION,
-        old="RESTORE, r, q.interruptions)",
+        old="RESTORE, r, s.recovery[r].interruptions)",
         new="RESTORE, r, 0)",
         seeds=(33, 84, 110),
+    ),
+    Mutant(
+        name="what is under way stays behind when a copy leaves its row",
+        file=ROWS,
+        old="        put_behind(s, item, c)\n",
+        new="        pass\n",
+        seeds=(11, 24, 30),
+    ),
+    Mutant(
+        name="members of a row open their pages a step late",
+        file=ROWS,
+        old="slot.phase = (1 - q.offset) & 15",
+        new="slot.phase = (2 - q.offset) & 15",
+        seeds=(0, 3, 7),
+    ),
+    Mutant(
+        name="a copy joins a row that is under way",
+        file=ROWS,
+        old="elif row.place != NOWHERE or row.arrived != step:",
+        new="elif row.arrived != step:",
+        seeds=(11, 24, 147),
+    ),
+    Mutant(
+        name="a copy that leaves its row is as old as when it joined",
+        file=ROWS,
+        old="    slot.wrote = wrote_at(s, c)\n",
+        new="",
+        seeds=(3560,),
+    ),
+    Mutant(
+        name="a row does not say when it grew",
+        file=LINKS,
+        old="    row.wrote = now\n",
+        new="",
+        seeds=(275, 1278),
+    ),
+    Mutant(
+        name="what leaves does not wait for evictions",
+        file=LINKS,
+        old="if g.sync_min == now or g.eviction != 0:",
+        new="if g.sync_min == now:",
+        seeds=(1102, 1477),
+    ),
+    Mutant(
+        name="copies and rows share a page that is not there",
+        file=CHECKPOINTS,
+        old="        if wanted > s.by_worker[FREE, h]:\n            fits = False",
+        new="        if wanted > s.by_worker[FREE, h] + 1:\n            fits = False",
+        seeds=(10, 14, 66),
     ),
     Mutant(
         name="what arrives at the instant of a send comes before it",
