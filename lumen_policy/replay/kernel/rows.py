@@ -18,6 +18,7 @@ from lumen_policy.native import inline
 from lumen_policy.replay.kernel.books import refresh_hot
 from lumen_policy.replay.kernel.state import (
     ALIVE,
+    CANDIDATES,
     COUNTED,
     DECODE,
     EXPLICIT_AT,
@@ -250,6 +251,6 @@ def expand(s: Any, i: int, h: int, before: int, count: int, sent: int) -> int:
         offset = s.requests[c >> s.g[0].copy_shift].offset
         leave_row(s, c, offset + before - 1, offset + sent - 1)
         make_own(s, c)
-        s.scratch[0, count] = c
+        s.scratch[CANDIDATES, count] = c
         count += 1
     return count

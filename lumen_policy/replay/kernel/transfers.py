@@ -23,9 +23,9 @@ __all__ = ["append", "cut_off", "put_behind", "retime", "take_off", "take_place"
 
 
 @inline
-def _owner(slot: Any) -> int:
+def _owner(slot: Any, link: int) -> int:
     """Whose link an item is on."""
-    return slot.server if slot.place == EGRESS else slot.holder
+    return slot.server if link == EGRESS else slot.holder
 
 
 @inline
@@ -75,7 +75,7 @@ def put_behind(s: Any, item: int, new: int) -> None:
     if slot.next >= 0:
         s.slots[slot.next].last = new
     else:
-        s.by_worker[LINK_TAIL + slot.place, _owner(slot)] = new
+        s.by_worker[LINK_TAIL + slot.place, _owner(slot, slot.place)] = new
     slot.next = new
 
 
@@ -83,7 +83,7 @@ def _mend(s: Any, item: int, before: int, after: int) -> None:
     """Let the neighbours of an item see ``before`` behind them and ``after`` ahead."""
     slot = s.slots[item]
     link = slot.place
-    owner = _owner(slot)
+    owner = _owner(slot, link)
     if slot.next >= 0:
         s.slots[slot.next].last = before
     else:
@@ -101,12 +101,7 @@ def take_off(s: Any, item: int) -> None:
     if link != NOWHERE:
         _mend(s, item, slot.last, slot.next)
         slot.place = NOWHERE
-        retime(s, link, _owner_on(slot, link))
-
-
-@inline
-def _owner_on(slot: Any, link: int) -> int:
-    return slot.server if link == EGRESS else slot.holder
+        retime(s, link, _owner(slot, link))
 
 
 def take_place(s: Any, item: int, new: int) -> None:
